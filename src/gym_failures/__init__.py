@@ -1,0 +1,1 @@
+"""Say what failed in NeMo Gym, once, in one vocabulary, with its causes."""
