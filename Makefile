@@ -4,20 +4,78 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.stamp
 UV := $(BIN)/uv
+WHEEL := dist/*.whl
+# Worker processes for the tests; `make test WORKERS=0` runs them in one, as a debugger wants.
+WORKERS ?= auto
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: venv
 venv: $(STAMP) ## Make .venv with every pinned dependency, or reuse it while the pins stand
 
-# A failed install leaves no stamp, so the next run tries again. pip brings uv; uv reads the dependency groups, which older pips cannot.
+# A failed install leaves no stamp, so the next run tries again. pip brings uv; uv reads the dependency groups, which
+# the pip that comes with Python 3.11 cannot.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt uv
 	$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt --build-constraint constraints.txt \
 		--group dev --editable '.[all]'
 	@touch $@
+
+.PHONY: test
+test: $(STAMP) ## Run the tests
+	$(BIN)/pytest -n $(WORKERS)
+
+.PHONY: check
+check: $(STAMP) ## Check format, lint, docstrings, types, layers, dependencies, spelling and changelog
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/deptry .
+	$(BIN)/codespell
+	$(BIN)/towncrier build --draft --version next >/dev/null
+
+.PHONY: format
+format: $(STAMP) ## Format the code and mend what ruff can mend
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: wheel
+wheel: $(STAMP) ## Build the wheel from the sdist, install it in empty environments and import it
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --quiet
+	$(UV) venv --quiet --clear --python $(BIN)/python .matrix/wheel
+	$(UV) pip install --quiet --python .matrix/wheel --no-deps $(WHEEL)
+	.matrix/wheel/bin/python -I tools/smoke.py --bare
+	$(UV) pip install --quiet --python .matrix/wheel --constraint constraints.txt $(WHEEL)
+	.matrix/wheel/bin/python -I tools/smoke.py
+
+.PHONY: matrix
+matrix: wheel ## Test the wheel without extras, on the oldest versions, and on the newest (JOBS="core oldest newest")
+	$(BIN)/python tools/matrix.py $(WHEEL) $(JOBS)
+
+.PHONY: bench
+bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a promised ratio does not hold
+	set -e; for bench in benchmarks/bench_*.py; do $(BIN)/python $$bench; done
+
+# The pins in force are kept while they fit pyproject.toml; `make constraints UPGRADE=--upgrade` takes the newest.
+COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
+	--custom-compile-command 'make constraints' $(UPGRADE)
+# Every extra but `file`, which exists for the newest SDK only.
+OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument gym
+
+.PHONY: constraints
+constraints: $(STAMP) ## Pin the newest versions for development, and the oldest supported ones for the matrix
+	$(COMPILE) --all-extras --group dev --output-file constraints.txt
+	$(COMPILE) $(OLDEST_EXTRAS:%=--extra %) --group test --group hosts --resolution lowest-direct \
+		--output-file constraints-oldest.txt
+
+.PHONY: clean
+clean: ## Remove everything that make made
+	rm -rf .venv .matrix build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

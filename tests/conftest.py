@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 # No verdict may hang on how busy the machine is: no deadline, and slow generation is no failure.
 _TIMELESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _TIMELESS)
-# A red gate must be the change's doing, so the gate draws the same examples every time; new ones are drawn while developing.
+# A red gate must be the change's doing, so the gate draws the same examples each time; developing draws new ones.
 settings.register_profile("ci", _TIMELESS, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

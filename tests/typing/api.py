@@ -1,0 +1,47 @@
+"""User code, never run: the type checker reads it as a user's would, and each line must come out as it says here."""
+
+from typing import assert_type
+
+import gym_failures
+from gym_failures import (
+    EpisodeFailure,
+    FailureBoundary,
+    FailureEvent,
+    FailureReport,
+    FailureStage,
+    ModelFailureDetails,
+    SandboxFailureDetails,
+    SdkErrorDetails,
+    kinds,
+    validate_failure_event_map,
+)
+
+assert_type(gym_failures.__version__, str)
+assert_type(gym_failures.FAILURE_KINDS, frozenset[str])
+assert_type(kinds.is_registered("judge_failed"), bool)
+assert_type(kinds.is_namespaced("my_server:lost_key"), bool)
+assert_type(kinds.validate_failure_kind(kinds.JUDGE_FAILED), str | None)
+
+event = FailureEvent(
+    event_id="e1",
+    failure_kind=kinds.PROVIDER_UNAVAILABLE,
+    boundary=FailureBoundary.MODEL,
+    stage=FailureStage.AGENT,
+    http_status=401,
+    details=ModelFailureDetails(provider_request_id="r1"),
+    foreign_error=SdkErrorDetails(exception_type="AuthenticationError", message="no such key", http_status=401),
+)
+assert_type(event.cause_id, str | None)
+assert_type(event.boundary, FailureBoundary)
+assert_type(event.details, SandboxFailureDetails | ModelFailureDetails | None)
+
+report = FailureReport(events={event.event_id: event}, failure_id="e1")
+assert_type(report.merged(FailureReport()), FailureReport)
+assert_type(report.events["e1"], FailureEvent)
+assert_type(FailureReport.model_validate_json("{}"), FailureReport)
+validate_failure_event_map(report.events)
+
+assert_type(EpisodeFailure(failure_reason="lost", terminal=True).stage, FailureStage | None)
+
+gym_failures.FailureReports  # type: ignore[attr-defined]  # the lazy package must not make a misspelt name look right
+FailureReport(failure_ids="e1")  # type: ignore[call-arg]

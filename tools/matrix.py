@@ -1,0 +1,79 @@
+"""Test the built wheel on the versions that users have: `python tools/matrix.py WHEEL [JOB ...]`.
+
+Every job gets a new environment. A folder below tests/ that is named after an extra runs where that extra is
+installed; all other tests need the core dependencies alone, and the job without extras proves it.
+"""
+
+import subprocess
+import sys
+import time
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pythons import find_python
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = frozenset(PROJECT["optional-dependencies"]) - {"all"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One set of versions to test on."""
+
+    python: str
+    constraints: str
+    extras: frozenset[str]
+
+
+JOBS = {
+    "core": Job("3.11", "constraints.txt", frozenset()),
+    # The file exporter exists for the newest SDK only.
+    "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - {"file"}),
+    "newest": Job("3.13", "constraints.txt", EXTRAS),
+}
+
+
+def run(name: str, wheel: Path) -> None:
+    """Make the environment of the job `name`, install `wheel` into it and run the tests that it can run."""
+    job = JOBS[name]
+    environment = ROOT / ".matrix" / name
+    python = environment / "bin" / "python"
+    uv = Path(sys.executable).with_name("uv")
+    extras = f"[{','.join(sorted(job.extras))}]" if job.extras else ""
+    groups = ("test", "hosts") if job.extras else ("test",)
+    missing = sorted(EXTRAS - job.extras)
+    _call(uv, "venv", "--quiet", "--clear", "--python", find_python(job.python), environment)
+    _call(
+        uv, "pip", "install", "--quiet", "--python", python,
+        "--constraint", job.constraints,
+        *(argument for group in groups for argument in ("--group", group)),
+        f"gym-failures{extras} @ {wheel.resolve().as_uri()}",
+    )  # fmt: skip
+    _call(python, "-m", "pytest", "-q", "-n", "auto", *(f"--ignore=tests/{extra}" for extra in missing))
+
+
+def _call(*command: str | Path) -> None:
+    subprocess.run(command, cwd=ROOT, check=True)
+
+
+def main(wheel: str, *names: str) -> None:
+    """Run the named jobs, or all of them; the first that fails ends the run with its status."""
+    unknown = [name for name in names if name not in JOBS]
+    if unknown:
+        sys.exit(f"no such job: {', '.join(unknown)} (there are: {', '.join(JOBS)})")
+    for name in names or JOBS:
+        print(f"== {name}: {JOBS[name]}", flush=True)
+        begun = time.monotonic()
+        try:
+            run(name, Path(wheel))
+        except subprocess.CalledProcessError as error:
+            sys.exit(f"== {name}: failed ({error.returncode})")
+        except LookupError as error:
+            sys.exit(f"== {name}: {error}")
+        print(f"== {name}: passed in {time.monotonic() - begun:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
