@@ -1,19 +1,29 @@
-"""What every test shares: the Hypothesis profiles and the event loop that async tests run on."""
+"""What every test shares: the Hypothesis profiles, the event loop of async tests, and that the gate skips nothing."""
 
 import os
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+IN_THE_GATE = bool(os.environ.get("CI"))
+
 # No verdict may hang on how busy the machine is: no deadline, and slow generation is no failure.
 _TIMELESS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _TIMELESS)
 # A red gate must be the change's doing, so the gate draws the same examples each time; developing draws new ones.
 settings.register_profile("ci", _TIMELESS, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+settings.load_profile("ci" if IN_THE_GATE else "dev")
 
 
 @pytest.fixture
 def anyio_backend() -> str:
     """Run async tests on asyncio, the only loop that the servers of NeMo Gym use."""
     return "asyncio"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of the gate that skipped a test: what is missing there is a fault, not an excuse."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if IN_THE_GATE and reporter and reporter.stats.get("skipped"):
+        reporter.write_line("\nskipped tests fail the gate (CI is set)", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -1,0 +1,47 @@
+"""The gate's own tools: they must not be fooled by the machine that they run on."""
+
+import pytest
+
+from tools.pythons import find_python
+
+
+def program(path, script):
+    """Write an executable shell script at `path`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def path(tmp_path, monkeypatch):
+    """Give a PATH of one folder, with a pyenv in it that has Python 9.8 but has not selected it."""
+    program(tmp_path / "bin" / "pyenv", f"echo {tmp_path}/pyenv")
+    program(tmp_path / "bin" / "python9.8", "echo 'python9.8: command not found' >&2; exit 127")
+    program(tmp_path / "pyenv" / "versions" / "9.8.1" / "bin" / "python", "echo 9.8")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def test_a_shim_that_fails_is_passed_over(path):
+    """A name on PATH that does not run is no interpreter; the one behind it is found."""
+    assert find_python("9.8") == path / "pyenv" / "versions" / "9.8.1" / "bin" / "python"
+
+
+def test_path_comes_first(path):
+    """An interpreter on PATH that runs is taken before any other."""
+    chosen = program(path / "bin" / "python9.8", "echo 9.8")
+    assert find_python("9.8") == chosen
+
+
+def test_an_interpreter_of_another_version_is_passed_over(path):
+    """What calls itself python9.8 and is not is never taken."""
+    program(path / "bin" / "python9.8", "echo 9.7")
+    assert find_python("9.8") == path / "pyenv" / "versions" / "9.8.1" / "bin" / "python"
+
+
+@pytest.mark.usefixtures("path")
+def test_no_interpreter_is_a_clear_error():
+    """Where there is none, the error says which version is missing."""
+    with pytest.raises(LookupError, match=r"no working Python 9\.7: install it"):
+        find_python("9.7")
