@@ -64,7 +64,11 @@ def main(wheel: str, *names: str) -> None:
     if unknown:
         sys.exit(f"no such job: {', '.join(unknown)} (there are: {', '.join(JOBS)})")
     for name in names or JOBS:
-        print(f"== {name}: {JOBS[name]}", flush=True)
+        job = JOBS[name]
+        print(
+            f"== {name}: Python {job.python}, {job.constraints}, extras: {' '.join(sorted(job.extras)) or 'none'}",
+            flush=True,
+        )
         begun = time.monotonic()
         try:
             run(name, Path(wheel))
