@@ -8,6 +8,9 @@ WHEEL := dist/*.whl
 # Worker processes for the tests; `make test WORKERS=0` runs them in one, as a debugger wants.
 WORKERS ?= auto
 
+# uv trusts whom the system trusts, as pip does, not only its own list of authorities.
+export UV_SYSTEM_CERTS := true
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
