@@ -129,7 +129,7 @@ def is_namespaced(name: object) -> bool:
 
 
 # What was warned about; None stands for all names past the cap. A dict, because `setdefault` looks and claims in one
-# atomic step: no lock that a fork could copy in its locked state.
+# atomic step: no lock that a fork could copy in its locked state. Threads that meet at the cap may add one name each.
 _WARNED_UNKNOWN: dict[str | None, object] = {}
 
 

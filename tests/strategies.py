@@ -1,0 +1,238 @@
+"""Every Hypothesis strategy of the tests: each draws what its record allows, and nothing else.
+
+Those that others are made of are cached: to build them again in every draw would take longer than the draw.
+"""
+
+import functools
+import itertools
+import string
+from collections.abc import Iterable, Mapping
+
+from hypothesis import strategies as st
+
+from gym_failures import kinds, limits
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.records import (
+    EpisodeFailure,
+    FailureDetails,
+    FailureEvent,
+    FailureReport,
+    ModelFailureDetails,
+    SandboxFailureDetails,
+    SdkErrorDetails,
+)
+
+# What has broken exporters, headers or logs somewhere, in one alphabet.
+_AWKWARD = "模型服务超时서버🔥👩‍🚀🏳️‍🌈\0\r\n\t\x1b\x7f\u202e\u2028\ufeff\ufffd+%=,;:/\\\"'{}[]…~ a"
+_SURROGATES = "\ud800\udbff\udc00\udfff"
+
+
+@functools.cache
+def texts(max_size: int, *, min_size: int = 0, surrogates: bool = False) -> st.SearchStrategy[str]:
+    """Draw text of `min_size` to `max_size` characters; with `surrogates`, lone ones are frequent, else there are none.
+
+    Half of it is any text, half is of awkward characters only. The longest text is drawn often, because bounds fail at
+    their edge; it repeats a short piece, because to draw each of 2,000 characters would cost more than the test.
+    """
+    alphabets = [st.characters(codec="utf-8"), st.sampled_from(_AWKWARD)]
+    if surrogates:
+        alphabets.append(st.sampled_from(_AWKWARD + _SURROGATES * 4))
+    short = [st.text(alphabet, min_size=min_size, max_size=min(max_size, min_size + 20)) for alphabet in alphabets]
+    pieces = st.one_of([st.text(alphabet, min_size=1, max_size=4) for alphabet in alphabets])
+    long = st.builds(
+        lambda piece, size: (piece * size)[:size], pieces, st.sampled_from([max_size, max(min_size, max_size - 1)])
+    )
+    return st.one_of(*short, long)
+
+
+@functools.cache
+def event_ids(*, wire: bool = True, surrogates: bool = False) -> st.SearchStrategy[str]:
+    """Draw ids as they come from anywhere: hex as ours, and any text.
+
+    With `wire` each has the 1 to 128 characters that fit the wire; without, it may be empty or longer, as in a record.
+    """
+    ours = st.text("0123456789abcdef", min_size=32, max_size=32)
+    lengths = {"min_size": 1, "max_size": limits.WIRE_ID_LENGTH} if wire else {"max_size": 2 * limits.WIRE_ID_LENGTH}
+    return ours | texts(**lengths, surrogates=surrogates)
+
+
+@functools.cache
+def failure_kinds(*, wire: bool = True, surrogates: bool = False) -> st.SearchStrategy[str]:
+    """Draw kinds: registered, namespaced, and any text, for unregistered ones are kept; `wire` as in `event_ids`."""
+    namespaced = st.from_regex(r"[a-z][a-z0-9_]{0,20}:[a-z][a-z0-9_]{0,20}", fullmatch=True)
+    return st.sampled_from(sorted(kinds.FAILURE_KINDS)) | namespaced | event_ids(wire=wire, surrogates=surrogates)
+
+
+_NAMES = st.none() | texts(limits.NAME_LENGTH)
+_IDS = st.none() | texts(limits.ID_LENGTH)
+_HTTP_STATUSES = st.none() | st.integers(limits.HTTP_STATUS_MIN, limits.HTTP_STATUS_MAX)
+
+
+@functools.cache
+def sdk_error_details() -> st.SearchStrategy[SdkErrorDetails]:
+    """Draw what an adapter kept of a foreign error."""
+    return st.builds(
+        SdkErrorDetails,
+        exception_type=texts(limits.TYPE_NAME_LENGTH, min_size=1),
+        message=texts(limits.REASON_LENGTH),
+        http_status=_HTTP_STATUSES,
+    )
+
+
+@functools.cache
+def sandbox_details() -> st.SearchStrategy[SandboxFailureDetails]:
+    """Draw sandbox facts, those with nothing observed too."""
+    return st.builds(
+        SandboxFailureDetails,
+        provider=_NAMES,
+        sandbox_id=_NAMES,
+        execution_id=_NAMES,
+        exit_code=st.none() | st.integers(),
+        provider_status_reason=st.none() | texts(limits.REASON_LENGTH),
+    )
+
+
+@functools.cache
+def model_details() -> st.SearchStrategy[ModelFailureDetails]:
+    """Draw model facts, those with nothing observed too."""
+    return st.builds(ModelFailureDetails, provider_request_id=_NAMES, request_upload_complete=st.none() | st.booleans())
+
+
+@functools.cache
+def details_for(boundary: FailureBoundary) -> st.SearchStrategy[FailureDetails | None]:
+    """Draw the details that `boundary` allows; None is always one of them."""
+    match boundary:
+        case FailureBoundary.SANDBOX:
+            return st.none() | sandbox_details()
+        case FailureBoundary.MODEL:
+            return st.none() | model_details()
+        case _:
+            return st.none()
+
+
+@st.composite
+def failure_events(
+    draw: st.DrawFn,
+    *,
+    event_id: str | None = None,
+    cause_id: str | None = None,
+    wire: bool = True,
+    surrogates: bool = False,
+) -> FailureEvent:
+    """Draw an event with the given id and cause; without an id one is drawn, without a cause it has none.
+
+    `wire` as in `event_ids`; `surrogates` puts lone ones where the records let them in, into the id and the kind.
+    """
+    boundary = draw(st.sampled_from(FailureBoundary))
+    return FailureEvent(
+        event_id=draw(event_ids(wire=wire, surrogates=surrogates)) if event_id is None else event_id,
+        boundary=boundary,
+        failure_kind=draw(failure_kinds(wire=wire, surrogates=surrogates)),
+        failure_reason=draw(texts(limits.REASON_LENGTH)),
+        stage=draw(st.none() | st.sampled_from(FailureStage)),
+        operation=draw(_NAMES),
+        operation_id=draw(_IDS),
+        attempt_id=draw(_IDS),
+        exception_type=draw(st.none() | texts(limits.TYPE_NAME_LENGTH)),
+        http_status=draw(_HTTP_STATUSES),
+        cause_id=cause_id,
+        foreign_error=draw(st.none() | sdk_error_details()),
+        details=draw(details_for(boundary)),
+    )
+
+
+@st.composite
+def forests(
+    draw: st.DrawFn, *, min_size: int = 0, max_size: int = 6, wire: bool = True, surrogates: bool = False
+) -> dict[str, str | None]:
+    """Draw ids with the id of each one's cause: any forest, in any order, so a cause may follow its effect."""
+    ids = draw(st.lists(event_ids(wire=wire, surrogates=surrogates), min_size=min_size, max_size=max_size, unique=True))
+    causes = {event_id: draw(_one_of(ids[:index])) for index, event_id in enumerate(ids)}
+    return {event_id: causes[event_id] for event_id in draw(st.permutations(ids))}
+
+
+def _one_of(ids: Iterable[str]) -> st.SearchStrategy[str | None]:
+    """Draw None or one of those `ids` that a record can point to: its `cause_id` and `failure_id` have a bound."""
+    return st.sampled_from([None, *(event_id for event_id in ids if _can_be_named(event_id))])
+
+
+def _can_be_named(event_id: str) -> bool:
+    return len(event_id) <= limits.ID_LENGTH and not any(mark in event_id for mark in _SURROGATES)
+
+
+@st.composite
+def failure_reports(
+    draw: st.DrawFn, *, min_size: int = 0, max_size: int = 6, wire: bool = True, surrogates: bool = False
+) -> FailureReport:
+    """Draw a report: a forest of causes, with or without a failure of its own, complete or not."""
+    causes = draw(forests(min_size=min_size, max_size=max_size, wire=wire, surrogates=surrogates))
+    events = {
+        event_id: draw(failure_events(event_id=event_id, cause_id=cause_id, wire=wire, surrogates=surrogates))
+        for event_id, cause_id in causes.items()
+    }
+    return FailureReport(events=events, failure_id=draw(_one_of(causes)), omitted=draw(st.booleans()))
+
+
+@st.composite
+def report_pairs(draw: st.DrawFn) -> tuple[FailureReport, FailureReport]:
+    """Draw two reports that may share events, as those of two replies that forward the same failure.
+
+    Each is what one observer knows of a common forest: some of the events with all their causes, and each event as
+    that observer tells it.
+    """
+    causes = draw(forests(max_size=8))
+    return draw(_views(causes)), draw(_views(causes))
+
+
+@st.composite
+def _views(draw: st.DrawFn, causes: Mapping[str, str | None]) -> FailureReport:
+    known: dict[str, FailureEvent] = {}
+    for seen in draw(st.lists(st.sampled_from(sorted(causes)), unique=True)) if causes else []:
+        at: str | None = seen
+        while at is not None and at not in known:
+            known[at] = draw(plain_events(event_id=at, cause_id=causes[at]))
+            at = causes[at]
+    return FailureReport(events=known, failure_id=draw(_one_of(known)), omitted=draw(st.booleans()))
+
+
+def plain_events(*, event_id: str, cause_id: str | None = None) -> st.SearchStrategy[FailureEvent]:
+    """Draw an event with only a kind and a reason of its own, for tests about how events hang together."""
+    return st.builds(
+        FailureEvent,
+        event_id=st.just(event_id),
+        boundary=st.just(FailureBoundary.AGENT),
+        failure_kind=st.sampled_from(sorted(kinds.FAILURE_KINDS)),
+        failure_reason=st.text(string.ascii_lowercase, max_size=8),
+        cause_id=st.just(cause_id),
+    )
+
+
+def episode_failures(*, wire: bool = True) -> st.SearchStrategy[EpisodeFailure]:
+    """Draw the failure of an episode, with kind and stage known or not; `wire` as in `event_ids`."""
+    return st.builds(
+        EpisodeFailure,
+        failure_reason=texts(limits.REASON_LENGTH),
+        terminal=st.booleans(),
+        failure_kind=st.none() | failure_kinds(wire=wire),
+        stage=st.none() | st.sampled_from(FailureStage),
+    )
+
+
+def chain_of(length: int) -> FailureReport:
+    """Return a report whose own failure has `length - 1` causes, one behind the other; the root is `e0`."""
+    ids = [f"e{index}" for index in range(length)]
+    return FailureReport(
+        events={
+            event_id: FailureEvent(
+                event_id=event_id, boundary=FailureBoundary.AGENT, failure_kind=kinds.AGENT_RUN_ERROR, cause_id=cause_id
+            )
+            for cause_id, event_id in itertools.pairwise([None, *ids])
+            if event_id is not None
+        },
+        failure_id=ids[-1] if ids else None,
+    )
+
+
+def chains(*, min_size: int = 1, max_size: int = 2_000) -> st.SearchStrategy[FailureReport]:
+    """Draw a report that is one chain of causes."""
+    return st.integers(min_size, max_size).map(chain_of)
