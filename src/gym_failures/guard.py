@@ -1,0 +1,73 @@
+"""The one place where our own errors stop: the host program never notices us.
+
+Only `Exception` is caught. Cancellation, exit and interrupts belong to the host and pass.
+"""
+
+import logging
+import traceback
+from types import TracebackType
+from typing import Final
+
+from gym_failures import limits, selfmetrics
+
+logger = logging.getLogger(__name__)
+
+# A dict, because `setdefault` looks and claims in one atomic step: no lock that a fork could copy in its locked state.
+_said: dict[str, object] = {}
+_reraise = False
+
+
+def warn_once(cause: str, message: str, *args: object) -> None:
+    """Log one warning for `cause` in the life of the process, however often it is asked for (opentelemetry-js#4223).
+
+    At most `limits.REMEMBERED_CAUSES` causes are remembered; after that nothing more is said.
+    """
+    if cause in _said or len(_said) >= limits.REMEMBERED_CAUSES:
+        return
+    token = object()
+    if _said.setdefault(cause, token) is token:
+        logger.warning(message, *args)
+
+
+def reraise(on: bool) -> None:  # noqa: FBT001 - a switch
+    """Let our own errors through instead of reporting them; for our tests, so that no defect hides."""
+    global _reraise  # noqa: PLW0603 - one switch a process
+    _reraise = on
+
+
+class Guard:
+    """A reusable block that swallows and reports an `Exception` raised within it.
+
+    One instance serves any number of threads and nested uses, because it keeps no state.
+    """
+
+    __slots__ = ("_cause",)
+
+    def __init__(self, cause: str) -> None:
+        """Name what is guarded: a short constant, used as the drop reason and as the key of the one warning."""
+        self._cause: Final = cause
+
+    def __enter__(self) -> None:
+        """Enter the guarded block."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        """Report an `Exception` once per cause and swallow it; let everything else pass.
+
+        The report says type and place, never the message, which can quote what a peer sent.
+        """
+        if error is None or not isinstance(error, Exception) or _reraise:
+            return False
+        try:
+            selfmetrics.dropped(self._cause)
+            warn_once(
+                f"guard:{self._cause}",
+                "internal error in %s (%s); the host program is unaffected\n%s",
+                self._cause,
+                type(error).__qualname__,
+                "".join(traceback.format_tb(trace, limit=-limits.GUARD_FRAMES)),
+            )
+        except Exception:  # noqa: BLE001, S110 - a broken meter or log handler must not reach the host either
+            pass
+        return True
