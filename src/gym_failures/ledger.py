@@ -1,0 +1,62 @@
+"""The bounded memory of one request's failures: which events to keep when there are too many."""
+
+from gym_failures import limits, selfmetrics
+from gym_failures.records import FailureEvent
+from gym_failures.repair import chain_ids
+
+
+class Ledger:
+    """At most `limits.LOG_EVENTS` events by id, and of one operation the first and the last failed attempts.
+
+    The chain of the own failure and events that others name as their cause go last. Not safe in threads by itself.
+    """
+
+    __slots__ = ("_attempts", "_referenced", "dropped", "events", "local", "omitted", "own")
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self.events: dict[str, FailureEvent] = {}
+        self.local: set[str] = set()
+        """Ids of the events that this process was first to observe."""
+        self.own: FailureEvent | None = None
+        """The failure of the request itself, as far as it is known."""
+        self.omitted = False
+        """Whether events are missing, because a bound here or on the way to us left them out."""
+        self.dropped = 0
+        """Events that a bound here left out."""
+        self._referenced: set[str] = set()
+        self._attempts: dict[str, list[str]] = {}
+
+    def keep(self, event: FailureEvent, *, local: bool) -> None:
+        """Keep a new event, leaving out another one when there is no room."""
+        if len(self.events) >= limits.LOG_EVENTS:
+            self._leave_out(self._most_dispensable())
+        self.events[event.event_id] = event
+        if event.cause_id is not None:
+            self._referenced.add(event.cause_id)
+        if local:
+            self.local.add(event.event_id)
+            if event.operation_id is not None:
+                self._keep_attempt(event.operation_id, event.event_id)
+
+    def _keep_attempt(self, operation_id: str, event_id: str) -> None:
+        attempts = self._attempts.setdefault(operation_id, [])
+        attempts.append(event_id)
+        if len(attempts) > limits.LOG_ATTEMPTS_FIRST + limits.LOG_ATTEMPTS_LAST:
+            middle = attempts.pop(limits.LOG_ATTEMPTS_FIRST)
+            if middle not in self._referenced:
+                self._leave_out(middle)
+
+    def _most_dispensable(self) -> str:
+        """Return the oldest event that nothing links to; else the oldest outside the own failure's chain."""
+        chain = chain_ids(self.events, None if self.own is None else self.own.event_id)
+        others = [event_id for event_id in self.events if event_id not in chain]
+        unlinked = (event_id for event_id in others if event_id not in self._referenced)
+        return next(unlinked, others[0] if others else chain[len(chain) // 2])
+
+    def _leave_out(self, event_id: str) -> None:
+        if self.events.pop(event_id, None) is not None:
+            self.local.discard(event_id)
+            self.omitted = True
+            self.dropped += 1
+            selfmetrics.dropped("log_full")

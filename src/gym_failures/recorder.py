@@ -1,0 +1,207 @@
+"""A failure becomes a span event, a count and, where nothing else would carry it, one line of JSON."""
+
+import json
+import logging
+import time
+from typing import Final
+
+from opentelemetry import metrics, trace
+from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode
+
+from gym_failures import kinds, limits, semconv
+from gym_failures._version import __version__
+from gym_failures.attributes import to_attributes
+from gym_failures.config import Config, ConfigError
+from gym_failures.guard import warn_once
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.privacy import reason_policy
+from gym_failures.records import FailureEvent
+
+_REASON_KEYS: Final = (semconv.FAILURE_REASON, semconv.FOREIGN_ERROR_MESSAGE, semconv.SANDBOX_STATUS_REASON)
+
+
+class FailureRecorder:
+    """Write failures to spans, counters and the log, by one configuration.
+
+    One recorder serves a process and is safe in threads: what it keeps is the set of counted namespaced kinds. None of
+    its methods checks whether an event was written before; `log.FailureLog` and `record_failure` do.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        tracer_provider: trace.TracerProvider | None = None,
+        meter_provider: metrics.MeterProvider | None = None,
+    ) -> None:
+        """Take the configuration (None reads the environment) and the providers (None takes the global ones).
+
+        Raises ConfigError when the environment holds a wrong value.
+        """
+        self.config = Config.from_env() if config is None else config
+        self._tracer = trace.get_tracer(semconv.SCOPE, __version__, tracer_provider)
+        meter = metrics.get_meter(semconv.SCOPE, __version__, meter_provider)
+        self._failures = meter.create_counter(
+            semconv.METRIC_FAILURES, unit="{failure}", description="Failures that this process was first to observe."
+        )
+        self._requests = meter.create_counter(
+            semconv.METRIC_REQUESTS_FAILED, unit="{request}", description="Requests whose outcome was a failure."
+        )
+        self._namespaced: set[str] = set()
+        self._labels: dict[tuple[str, FailureBoundary, FailureStage | None, bool], dict[str, str | bool]] = {}
+        self._lines = logging.getLogger(semconv.LOGGER_FAILURES)
+        self._always_line = self.config.log_lines == "always"
+        self._ever_line = self.config.log_lines != "never"
+        self._policy = None if self.config.span_reasons == "full" else reason_policy(self.config.span_reasons)
+
+    def write(
+        self,
+        event: FailureEvent,
+        *,
+        origin: str = semconv.ORIGIN_LOCAL,
+        span: Span | None = None,
+        request_span: Span | None = None,
+        late: bool = False,
+    ) -> None:
+        """Write one event: on `span` if that records, else on `request_span`, else on a short span beneath them.
+
+        Counts it when its origin is local. When no span carries it, it becomes a line of JSON. Call it once an event;
+        `late` says that the reply's header had been written before.
+        """
+        carried = self._on_a_span(event, origin, span, request_span, late=late)
+        if origin == semconv.ORIGIN_LOCAL:
+            self._failures.add(1, self._labels_of(event))
+        if self._always_line or (self._ever_line and not carried and origin == semconv.ORIGIN_LOCAL):
+            self._line(event, origin, span or request_span, late=late)
+
+    def summarize(self, span: Span, event: FailureEvent, *, omitted: bool = False) -> None:
+        """Say on `span` which failure is its own, and set its status to ERROR unless it was cancelled.
+
+        The status has no description: OpenTelemetry's instrumentation overwrites it, and it could hold secrets.
+        """
+        if not span.is_recording():
+            return
+        attributes: dict[str, str | bool] = {
+            semconv.FAILURE_ID: event.event_id,
+            semconv.FAILURE_KIND: event.failure_kind,
+            semconv.FAILURE_BOUNDARY: event.boundary.value,
+        }
+        if omitted:
+            attributes[semconv.FAILURE_OMITTED] = True
+        span.set_attributes(attributes)
+        if event.failure_kind != kinds.CANCELLED:
+            span.set_status(StatusCode.ERROR)
+
+    def request_failed(self, event: FailureEvent) -> None:
+        """Count one request whose own failure is `event`."""
+        self._requests.add(
+            1, {semconv.FAILURE_KIND: self._label(event.failure_kind), semconv.FAILURE_BOUNDARY: event.boundary.value}
+        )
+
+    def _on_a_span(
+        self, event: FailureEvent, origin: str, span: Span | None, request_span: Span | None, *, late: bool
+    ) -> bool:
+        target = span if span is not None and span.is_recording() else request_span
+        if target is not None and target.is_recording():
+            attributes = self._attributes(event, origin, late=late)
+            if len(getattr(target, "events", ())) < _event_room(target):
+                target.add_event(semconv.EVENT_NAME, attributes)
+                return True
+            return self._on_a_short_span(attributes, target)
+        for ended in (span, request_span):
+            # A span that has ended but was sampled: what happens after it still belongs to its trace.
+            if ended is not None and (context := ended.get_span_context()).is_valid and context.trace_flags.sampled:
+                return self._on_a_short_span(self._attributes(event, origin, late=late), ended, ended=True)
+        return False
+
+    def _on_a_short_span(self, attributes: dict[str, str | int | bool], parent: Span, *, ended: bool = False) -> bool:
+        context = parent.get_span_context()
+        short = self._tracer.start_span(
+            semconv.OVERFLOW_SPAN_NAME,
+            context=trace.set_span_in_context(NonRecordingSpan(context)),
+            links=[Link(context)] if ended else None,
+        )
+        if not short.is_recording():
+            return False
+        short.add_event(semconv.EVENT_NAME, attributes)
+        short.end()
+        return True
+
+    def _attributes(self, event: FailureEvent, origin: str, *, late: bool) -> dict[str, str | int | bool]:
+        root = event.cause_id is None if origin == semconv.ORIGIN_LOCAL else None
+        attributes = to_attributes(event, origin=origin, root=root, late=late)
+        if self._policy is not None:
+            for key in _REASON_KEYS:
+                if key in attributes:
+                    shortened = self._policy(str(attributes[key]))
+                    if shortened:
+                        attributes[key] = shortened
+                    else:
+                        del attributes[key]
+        return attributes
+
+    def _line(self, event: FailureEvent, origin: str, span: Span | None, *, late: bool) -> None:
+        if not self._lines.isEnabledFor(logging.WARNING):
+            return
+        context = (span or trace.get_current_span()).get_span_context()
+        line: dict[str, str | int | bool] = {"event": semconv.EVENT_NAME, "time_unix_nano": time.time_ns()}
+        if context.is_valid:
+            line["trace_id"] = f"{context.trace_id:032x}"
+            line["span_id"] = f"{context.span_id:016x}"
+        line.update(self._attributes(event, origin, late=late))
+        self._lines.warning("%s", json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+
+    def _labels_of(self, event: FailureEvent) -> dict[str, str | bool]:
+        kind = self._label(event.failure_kind)
+        key = (kind, event.boundary, event.stage, event.cause_id is None)
+        labels = self._labels.get(key)
+        if labels is None:
+            labels = {
+                semconv.FAILURE_KIND: kind,
+                semconv.FAILURE_BOUNDARY: event.boundary.value,
+                semconv.FAILURE_ROOT: event.cause_id is None,
+            }
+            if event.stage is not None:
+                labels[semconv.FAILURE_STAGE] = event.stage.value
+            self._labels[key] = labels
+        return labels
+
+    def _label(self, kind: str) -> str:
+        """Return the kind as a metric label: a closed set and a capped one (opentelemetry-python#2700)."""
+        if kind in kinds.FAILURE_KINDS or kind in self._namespaced:
+            return kind
+        if len(self._namespaced) < limits.NAMESPACED_KINDS_COUNTED and kinds.is_namespaced(kind):
+            self._namespaced.add(kind)
+            return kind
+        return semconv.KIND_OTHER
+
+
+def _event_room(span: Span) -> int:
+    """Return how many events `span` may hold before further failures go on spans of their own."""
+    bound: object = getattr(getattr(span, "_limits", None), "max_events", None)
+    return min(bound, limits.EVENTS_PER_SPAN) if isinstance(bound, int) else limits.EVENTS_PER_SPAN
+
+
+_default: FailureRecorder | None = None
+
+
+def default_recorder() -> FailureRecorder:
+    """Return the recorder of this process, made from the environment at the first call.
+
+    A wrong value in the environment is warned about here and not raised, because the caller is in the middle of a
+    request; whoever enables tracing makes a recorder at start, and gets the error there.
+    """
+    global _default  # noqa: PLW0603 - one recorder a process
+    if _default is None:
+        try:
+            _default = FailureRecorder()
+        except ConfigError as error:
+            warn_once("config", "%s; the defaults are used instead", error)
+            _default = FailureRecorder(Config())
+    return _default
+
+
+def set_default_recorder(recorder: FailureRecorder | None) -> None:
+    """Make `recorder` the one that is used where none is named; None lets the next use read the environment again."""
+    global _default  # noqa: PLW0603 - one recorder a process
+    _default = recorder

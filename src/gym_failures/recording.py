@@ -1,0 +1,203 @@
+"""How code says that something failed: `record_failure` and `observe`.
+
+Both go through the log of the current request where there is one, so that the failure reaches the caller too; else they
+write directly.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
+
+from opentelemetry import trace
+from opentelemetry.trace import Span
+
+from gym_failures.chain import failures_of
+from gym_failures._version import __version__
+from gym_failures.guard import Guard
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.privacy import canonical
+from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
+from gym_failures.records import FailureEvent
+from gym_failures.semconv import SCOPE
+
+__all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_failure", "set_default_recorder"]
+
+_RECORD: Final = Guard("record")
+_OBSERVE: Final = Guard("observe")
+_NO_OWNER: Final = "process"
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+class CurrentLog(Protocol):
+    """What recording needs of the log of the current request."""
+
+    @property
+    def span(self) -> Span:
+        """The span that stands for the request."""
+
+    @property
+    def recorder(self) -> FailureRecorder:
+        """What the log writes with."""
+
+    def observe_failure(  # noqa: D102 - see log.FailureLog
+        self,
+        failure: BaseException | FailureEvent,
+        *,
+        boundary: FailureBoundary | str | None = None,
+        stage: FailureStage | None = None,
+        operation: str | None = None,
+        span: Span | None = None,
+    ) -> FailureEvent | None: ...
+
+
+current: Final[ContextVar[CurrentLog | None]] = ContextVar("gym_failures_log", default=None)
+"""The log of the request that this code works for; set by `log.FailureLog`, read through `log.current_log`."""
+
+
+def record_failure(
+    failure: BaseException | FailureEvent,
+    *,
+    boundary: FailureBoundary | str | None = None,
+    stage: FailureStage | None = None,
+    operation: str | None = None,
+    span: Span | None = None,
+) -> FailureEvent | None:
+    """Record a failure once and return its event; never raises.
+
+    `failure` is an exception or a finished event. `boundary` is where it was observed; None takes that of the request's
+    log, or of the failure itself. The event goes on `span` (None: the current one). Returns None when there is nothing
+    to record: the package is switched off, or a foreign exception was given and no boundary is known.
+    """
+    log = current.get()
+    if log is not None:
+        return log.observe_failure(failure, boundary=boundary, stage=stage, operation=operation, span=span)
+    with _RECORD:
+        return _record_without_log(failure, boundary, stage, operation, span or trace.get_current_span())
+    return None
+
+
+def _record_without_log(
+    failure: BaseException | FailureEvent,
+    boundary: FailureBoundary | str | None,
+    stage: FailureStage | None,
+    operation: str | None,
+    span: Span,
+) -> FailureEvent | None:
+    recorder = default_recorder()
+    if not recorder.config.enabled:
+        return None
+    if isinstance(failure, FailureEvent):
+        event = canonical(failure, recorder.config)
+        recorder.write(event, span=span)
+        return event
+    context = span.get_span_context()
+    owner = f"trace:{context.trace_id:032x}" if context.is_valid else _NO_OWNER
+    found = failures_of(
+        failure,
+        boundary=None if boundary is None else FailureBoundary(boundary),
+        stage=stage,
+        operation=operation,
+        rules=recorder.config.rules,
+        owner=owner,
+    )
+    clean: dict[str, FailureEvent] = {}
+    for mark in found.fresh:
+        event = canonical(mark.events[0], recorder.config)
+        clean[mark.events[0].event_id] = event
+        mark.events = tuple(clean.get(one.event_id, one) for one in mark.events)
+        mark.owner = owner
+        recorder.write(event, span=span)
+    return None if found.own is None else clean.get(found.own.event_id, found.own)
+
+
+class observe:  # noqa: N801 - used as a function, like contextlib's own
+    """Record an exception that leaves the block or the decorated function, and let it go on unchanged.
+
+    Works as a context manager and as a decorator of functions and coroutine functions. The failure is recorded once at
+    `boundary`; an exception that already is a failure of this boundary adds nothing. The span that is current at entry
+    gets the summary of the failure, unless it is the request's own span, whose outcome the request's log decides.
+    """
+
+    __slots__ = ("_boundary", "_operation", "_span", "_span_name", "_stage", "_started")
+
+    def __init__(
+        self,
+        boundary: FailureBoundary | str,
+        *,
+        stage: FailureStage | str | None = None,
+        operation: str | None = None,
+        span: str | None = None,
+    ) -> None:
+        """Name the boundary; `span` is the name of a span to open around the block, None opens none.
+
+        Raises ValueError for a boundary or a stage that does not exist.
+        """
+        self._boundary = FailureBoundary(boundary)
+        self._stage = None if stage is None else FailureStage(stage)
+        self._operation = operation
+        self._span_name = span
+        self._started: Any = None
+        self._span: Span = trace.INVALID_SPAN
+
+    def __enter__(self) -> Self:
+        """Remember the current span, or open one."""
+        if self._span_name is not None:
+            with _OBSERVE:
+                self._started = trace.get_tracer(SCOPE, __version__).start_as_current_span(
+                    self._span_name, record_exception=False, set_status_on_exception=False
+                )
+                self._started.__enter__()
+        self._span = trace.get_current_span()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Record `error`, if there is one and it is more than the normal end of a generator."""
+        if error is not None and not isinstance(error, GeneratorExit):
+            with _OBSERVE:
+                self._observe(error)
+        if self._started is not None:
+            with _OBSERVE:
+                self._started.__exit__(kind, error, traceback)
+
+    def _observe(self, error: BaseException) -> None:
+        event = record_failure(
+            error, boundary=self._boundary, stage=self._stage, operation=self._operation, span=self._span
+        )
+        log = current.get()
+        if event is not None and (log is None or log.span is not self._span):
+            recorder = default_recorder() if log is None else log.recorder
+            recorder.summarize(self._span, event)
+
+    def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
+        """Decorate a function or a coroutine function.
+
+        Raises TypeError for generator functions: what runs between their steps is not theirs; observe within them.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError("observe() decorates functions and coroutine functions; use `with observe(...)` in generators")
+        if inspect.iscoroutinefunction(function):
+
+            @functools.wraps(function)
+            async def observed_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+                with self._again():
+                    return await function(*args, **kwargs)
+
+            return observed_coroutine  # type: ignore[return-value]  # a coroutine function in, one out
+
+        @functools.wraps(function)
+        def observed(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+            with self._again():
+                return function(*args, **kwargs)
+
+        return observed
+
+    def _again(self) -> "observe":
+        """Return a fresh block for one call, because calls can overlap."""
+        return observe(self._boundary, stage=self._stage, operation=self._operation, span=self._span_name)
