@@ -1,52 +1,23 @@
 """From a raised exception to linked failure events.
 
-Only ``raise ... from ...`` links two failures. An exception counts as a failure of Gym's vocabulary by its shape (it has
-``failure_kind`` and ``boundary``), so upstream's own exceptions are understood without importing them; every other one
-is foreign, and becomes the ``foreign_error`` of the failure that was raised from it.
+Only ``raise ... from ...`` links two failures. An exception counts as a failure of Gym's vocabulary by its shape (it
+has ``failure_kind`` and ``boundary``), so upstream's own exceptions are understood without importing them; every other
+one is foreign, and becomes the ``foreign_error`` of the failure that was raised from it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
-from gym_failures import limits, selfmetrics
+from gym_failures import limits
 from gym_failures.classify import Rule, classify, default_kind
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureStage
-from gym_failures.records import FailureBoundary, FailureEvent, SdkErrorDetails
-from gym_failures.semconv import EXCEPTION_MARK
-from gym_failures.text import clean, cut, text_of, type_name
-
-REMOTE: Final = "remote"
-"""Owner of a mark whose events came from another process."""
-
-_SHAPE_FIELDS: Final = (
-    "failure_reason",
-    "stage",
-    "operation",
-    "operation_id",
-    "attempt_id",
-    "exception_type",
-    "http_status",
-    "foreign_error",
-    "details",
-)
-
-
-class Mark:
-    """What is left on an exception: its events (own first, then that one's causes) and who recorded them.
-
-    `owner` is None until something records the first event, `REMOTE` for events from another process, and otherwise the
-    token of the log that recorded it. Marks travel with the exception through pickle and copy.
-    """
-
-    __slots__ = ("events", "owner")
-
-    def __init__(self, events: tuple[FailureEvent, ...], owner: str | None = None) -> None:
-        """Hold `events`, which is never empty."""
-        self.events = events
-        self.owner = owner
+from gym_failures.marks import REMOTE, Mark, mark_of, set_mark
+from gym_failures.records import FailureBoundary, FailureEvent, FailureReport, SdkErrorDetails
+from gym_failures.repair import chain_ids
+from gym_failures.shapes import SHAPE_FIELDS, attribute, lenient_event, shape_of
+from gym_failures.text import cut, type_name
 
 
 class Failures(NamedTuple):
@@ -62,17 +33,6 @@ class Failures(NamedTuple):
     """Whether the exception is already marked by another request, so that the caller has to remember `own` itself."""
     omitted: bool
     """Whether a bound cut causes or members of a group away."""
-
-
-def mark_of(error: BaseException) -> Mark | None:
-    """Return the mark on `error`, or None; never runs code of the exception's class."""
-    mark = BaseException.__getattribute__(error, "__dict__").get(EXCEPTION_MARK)
-    return mark if isinstance(mark, Mark) else None
-
-
-def set_mark(error: BaseException, mark: Mark) -> None:
-    """Leave `mark` on `error`; never runs code of the exception's class."""
-    BaseException.__getattribute__(error, "__dict__")[EXCEPTION_MARK] = mark
 
 
 def explicit_causes(error: BaseException) -> Iterator[BaseException]:
@@ -94,44 +54,40 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     operation_id: str | None = None,
     attempt_id: str | None = None,
     rules: Sequence[Rule] = (),
+    carried: Callable[[BaseException], FailureReport | None] | None = None,
     owner: str | None = None,
 ) -> Failures:
     """Build the events of `error` and of its explicit causes, and mark each exception with its own.
 
     `boundary` is where the caller observed it. A failure of another boundary, or of another process, becomes the cause
-    of a new event at `boundary`. With None, nothing is invented: foreign exceptions alone give no event. `owner` is the
-    token of the asking log: events that it has recorded at the same boundary are returned as they are.
+    of a new event at `boundary`. With None, nothing is invented: foreign exceptions alone give no event. `carried`
+    finds the report in an exception that a client library made of a reply. `owner` is the token of the asking log:
+    events that it has recorded at the same boundary are returned as they are; None takes every mark as it is.
     """
     context = {"stage": stage, "operation": operation, "operation_id": operation_id, "attempt_id": attempt_id}
-    walk = _Walk(boundary, stage, {k: v for k, v in context.items() if v is not None}, rules, owner)
+    walk = _Walk(boundary, stage, {k: v for k, v in context.items() if v is not None}, rules, carried, owner)
     chain = walk.observe(error)
     own = chain[0] if chain else None
     events = tuple(event for event in walk.events.values() if event is not own)
     return Failures(own, events if own is None else (*events, own), tuple(walk.fresh), walk.shared, walk.omitted)
 
 
+@dataclass(slots=True)
 class _Walk:
     """One pass over an exception, its explicit causes and the members of its groups, within the bounds."""
 
-    def __init__(
-        self,
-        boundary: FailureBoundary | None,
-        stage: FailureStage | None,
-        context: Mapping[str, Any],
-        rules: Sequence[Rule],
-        owner: str | None,
-    ) -> None:
-        self.boundary = boundary
-        self.stage = stage
-        self.context = context
-        self.rules = rules
-        self.owner = owner
-        self.events: dict[str, FailureEvent] = {}
-        self.fresh: list[Mark] = []
-        self.shared = False
-        self.omitted = False
-        self._members = 0
-        self._group_depth = 0
+    boundary: FailureBoundary | None
+    stage: FailureStage | None
+    context: Mapping[str, Any]
+    rules: Sequence[Rule]
+    carried: Callable[[BaseException], FailureReport | None] | None
+    owner: str | None
+    events: dict[str, FailureEvent] = field(default_factory=dict)
+    fresh: list[Mark] = field(default_factory=list)
+    shared: bool = False
+    omitted: bool = False
+    _members: int = 0
+    _group_depth: int = 0
 
     def observe(self, error: BaseException) -> tuple[FailureEvent, ...]:
         """Return the chain of `error` as seen at this walk's boundary."""
@@ -144,7 +100,7 @@ class _Walk:
         if mark is None or not mark.events:
             return chain
         first = mark.events[0]
-        if first.boundary is self.boundary and mark.owner in {None, self.owner}:
+        if first.boundary is self.boundary and (self.owner is None or mark.owner in {None, self.owner}):
             return chain
         elsewhere = mark.owner not in {None, self.owner, REMOTE}
         if elsewhere and first.boundary is self.boundary:
@@ -175,11 +131,11 @@ class _Walk:
         chain: tuple[FailureEvent, ...] = ()
         foreign: list[BaseException] = []
         for node, outer in reversed(nodes):
-            mark = mark_of(node)
+            mark = mark_of(node) or self._carried_mark(node)
             if mark is not None and mark.events:
                 chain = self._take(mark)
                 foreign = []
-            elif (shape := _shape_of(node)) is not None:
+            elif (shape := shape_of(node)) is not None:
                 chain = self._mark(node, self._shaped_event(node, shape, chain, foreign), chain)
                 foreign = []
             else:
@@ -188,8 +144,20 @@ class _Walk:
                 foreign.insert(0, node)
         return chain, foreign
 
+    def _carried_mark(self, error: BaseException) -> Mark | None:
+        """Mark an exception with the failure that the reply it was made of reported."""
+        report = None if self.carried is None else self.carried(error)
+        if report is None or report.failure_id is None:
+            return None
+        mark = Mark(tuple(report.events[one] for one in chain_ids(report.events, report.failure_id)), REMOTE)
+        set_mark(error, mark)
+        return mark
+
     def _members_of(
-        self, group: BaseExceptionGroup[BaseException], boundary: FailureBoundary | None, chain: tuple[FailureEvent, ...]
+        self,
+        group: BaseExceptionGroup[BaseException],
+        boundary: FailureBoundary | None,
+        chain: tuple[FailureEvent, ...],
     ) -> tuple[FailureEvent, ...]:
         """Build the events of a group's members; the first one is the group's cause unless it has one already."""
         if self._group_depth >= limits.GROUP_DEPTH:
@@ -249,7 +217,7 @@ class _Walk:
         """Make the event of an exception that has a failure's fields; a field that does not validate is left out."""
         kind, boundary = shape
         fields: dict[str, Any] = {
-            name: value for name in _SHAPE_FIELDS if (value := _attribute(error, name)) not in (None, "")
+            name: value for name in SHAPE_FIELDS if (value := attribute(error, name)) not in (None, "")
         }
         if "foreign_error" not in fields and foreign:
             found = [classify(node, boundary=boundary, stage=self.stage, rules=self.rules) for node in foreign]
@@ -258,7 +226,7 @@ class _Walk:
             fields["foreign_error"] = details or _details(foreign[best], found[best].reason, found[best].http_status)
         fields = {**self.context, **fields, "boundary": boundary, "failure_kind": kind}
         fields["cause_id"] = chain[0].event_id if chain else None
-        own_id = _attribute(error, "event_id")
+        own_id = attribute(error, "event_id")
         fields["event_id"] = own_id if isinstance(own_id, str) and own_id else new_id()
         return lenient_event(fields)
 
@@ -278,71 +246,15 @@ class _Walk:
         return self._take(mark)
 
 
-def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
-    """Build an event from `fields`, leaving out (and counting) each optional one that does not validate.
-
-    Texts that are too long are cut, not left out. Raises ValidationError only when id, kind or boundary are unusable.
-    """
-    kept = dict(fields)
-    for name, bound in _TEXT_BOUNDS.items():
-        value = kept.get(name)
-        if value is not None and name in _FREE_TEXT:
-            kept[name] = cut(clean(value if isinstance(value, str) else text_of(value)), bound)
-    while True:
-        try:
-            return FailureEvent(**kept)
-        except ValidationError as error:
-            bad = {str(item["loc"][0]) for item in error.errors(include_input=False, include_url=False) if item["loc"]}
-            bad &= kept.keys() - {"event_id", "failure_kind", "boundary"}
-            if not bad:
-                raise
-            selfmetrics.dropped("invalid_field", len(bad))
-            for name in bad:
-                del kept[name]
-
-
-_TEXT_BOUNDS: Final[Mapping[str, int]] = {
-    "failure_reason": limits.REASON_LENGTH,
-    "operation": limits.OPERATION_LENGTH,
-    "exception_type": limits.TYPE_NAME_LENGTH,
-}
-_FREE_TEXT: Final = frozenset(_TEXT_BOUNDS)
-
-
-def _details(error: BaseException, message: str, status: int | None) -> SdkErrorDetails:
-    return SdkErrorDetails(
-        exception_type=type_name(error), message=cut(message, limits.MESSAGE_LENGTH), http_status=status
-    )
-
-
-def _attribute(error: BaseException, name: str) -> object:
-    """Return an attribute of a foreign object, or None when reading it raises."""
-    try:
-        return getattr(error, name, None)
-    except Exception:  # noqa: BLE001 - a property of someone else's class may raise anything
-        return None
-
-
-def _shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
-    """Return kind and boundary of an exception that has a failure's shape."""
-    kind = _attribute(error, "failure_kind")
-    if not isinstance(kind, str) or not kind:
-        return None
-    boundary = _as_boundary(_attribute(error, "boundary"))
-    return None if boundary is None else (kind, boundary)
-
-
 def _boundary_of(error: BaseException) -> FailureBoundary | None:
     mark = mark_of(error)
     if mark is not None and mark.events:
         return mark.events[0].boundary
-    shape = _shape_of(error)
+    shape = shape_of(error)
     return None if shape is None else shape[1]
 
 
-def _as_boundary(value: object) -> FailureBoundary | None:
-    """Return our boundary for ours, another package's enum member with the same value, or the value itself."""
-    try:
-        return FailureBoundary(getattr(value, "value", value))
-    except ValueError:
-        return None
+def _details(error: BaseException, message: str, status: int | None) -> SdkErrorDetails:
+    return SdkErrorDetails(
+        exception_type=type_name(error), message=cut(message, limits.REASON_LENGTH), http_status=status
+    )

@@ -42,8 +42,19 @@ records, for the fields that they leave open too."""
 HEADER_BUDGET: Final = 2_048
 """Default size of a header value, in bytes; half of what nginx gives to all headers of a reply."""
 
+HEADER_BUDGET_MIN: Final = 128
+"""Smallest size that a header value may be given, in bytes."""
+
+HEADER_BUDGET_MIN: Final = 1_280
+"""Smallest budget that may be set, in bytes; ours, measured: the own failure fits whatever its id and kind are, and the
+root cause too where ids and kinds are Latin. In the default budget both fit in any script of the basic plane."""
+
 HEADER_HARD_LIMIT: Final = 8_000
 """Largest size that a header value may be given, in bytes; aiohttp refuses a field over 8,190 (aiohttp#2304)."""
+
+HEADER_OWN_REASON: Final = 256
+"""Start of the own failure's texts that stays until causes in the middle of its chain have gone, in characters; the
+length that reasons have in a header unless configured otherwise."""
 
 DECODE_LENGTH: Final = 8_192
 """Longest header value that is read, in characters; the power of two above the hard limit."""
@@ -57,8 +68,93 @@ DECODE_EVENTS: Final = 512
 DECODE_DEPTH: Final = 8
 """Deepest nesting of objects and arrays that is read, in levels; ours, twice what a report has."""
 
+DECODE_MEMBERS: Final = 4_096
+"""Commas outside of text in a report that is read, as a measure of its members; ours, because a parser's time goes with
+them: 64 KiB of bare numbers take longer than refusing may."""
+
+DECODE_VALUES: Final = 8
+"""Values of the header that are read from one message, in values; ours, because proxies add few and each costs time."""
+
 DECODE_REJECT_SECONDS: Final = 0.001
 """Longest time to refuse a header value, in seconds; ours, held by the benchmarks."""
 
 DECODE_ACCEPT_SECONDS: Final = 0.005
 """Longest time to read a header value, in seconds; ours, held by the benchmarks."""
+
+INTEGER_DIGITS: Final = 640
+"""Longest whole number that is written or read, in digits; the least to which a host may lower Python's own limit of
+converting them (`sys.int_info.str_digits_check_threshold`)."""
+
+OTLP_INTEGER_BITS: Final = 63
+"""Size of a whole number that an attribute can hold, in bits beside the sign; `int64` of OTLP's AnyValue."""
+
+# --- Configuration. --------------------------------------------------------------------------------------------------
+
+HEADER_REASON_LENGTH: Final = 256
+"""Longest reason in a header unless configured otherwise, in characters; a tenth of the default budget."""
+
+# --- Recording. --------------------------------------------------------------------------------------------------------
+
+EVENTS_PER_SPAN: Final = 64
+"""Events on one span from which further failures go on short spans of their own, in events; half of the 128 of which
+OpenTelemetry's SDK keeps only the newest (opentelemetry-specification#1425)."""
+
+NAMESPACED_KINDS_COUNTED: Final = 256
+"""Kinds of the form `<server>:<kind>` that get a metric series of their own in one process; ours."""
+
+LOG_EVENTS: Final = 512
+"""Events that the log of one request holds, in events; as many as one header value may hold."""
+
+LOG_ATTEMPTS_FIRST: Final = 8
+"""First failed attempts of one operation that a log keeps; ours."""
+
+LOG_ATTEMPTS_LAST: Final = 8
+"""Last failed attempts of one operation that a log keeps; ours."""
+
+SERVER_ERROR_STATUS: Final = 500
+"""Lowest HTTP status that means the server failed; RFC 9110, section 15.6."""
+
+# --- Exceptions. -------------------------------------------------------------------------------------------------------
+
+CHAIN_LINKS: Final = 64
+"""Explicit causes that are followed from one exception, in links; ours, far more than hand-written code has."""
+
+GROUP_MEMBERS: Final = 64
+"""Members of exception groups that are looked at for one exception, in all; ours."""
+
+GROUP_DEPTH: Final = 8
+"""Nesting of exception groups that is looked into, in levels; ours."""
+
+CLASSIFY_HOPS: Final = 8
+"""Wrapped errors that are looked into for one kind, in errors; ours, twice what requests over urllib3 needs."""
+
+VALIDATION_ERRORS: Final = 8
+"""Faults of one validation error that its reason names, in faults; ours, about as many as a line of a log holds."""
+
+VALIDATION_ERRORS_READ: Final = 1_000
+"""Faults of one validation error from which only their number is told, in faults; ours: pydantic lists all or none."""
+
+VALIDATION_NAME_LENGTH: Final = 64
+"""Longest step of a fault's location, in characters; ours. Keys of a mapping come from the input."""
+
+CLIENT_ERROR_STATUS: Final = 400
+"""Lowest HTTP status that is an error; RFC 9110, section 15.5."""
+
+# --- Reading. A file can be of any size and hold anything. -------------------------------------------------------------
+
+ATTRIBUTE_DEPTH: Final = 16
+"""Lists and maps within one attribute's value that are read, in levels; ours, far above what any SDK writes."""
+
+SKIPS_NAMED: Final = 100
+"""Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
+
+# --- Our own messages. --------------------------------------------------------------------------------------------------
+
+REMEMBERED_CAUSES: Final = 1_000
+"""Different internal warnings that one process says, each once (opentelemetry-js#4223); ours."""
+
+GUARD_FRAMES: Final = 8
+"""Frames, innermost last, shown of an internal error; ours."""
+
+CUT_MARK_LENGTH: Final = 14
+"""Longest mark that `text.cut` leaves, in characters."""

@@ -17,12 +17,14 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from gym_failures import limits, semconv
-from gym_failures.chain import Mark, failures_of
+from gym_failures.carried import report_carried_by
+from gym_failures.chain import failures_of
 from gym_failures.classify import default_kind
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.ledger import Ledger
+from gym_failures.marks import Mark
 from gym_failures.operations import current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import read_report
@@ -45,32 +47,44 @@ class FailureLog:
     """
 
     __slots__ = (
-        "_ledger", "_lock", "_outer", "_owner", "_recorder", "_settled", "_shared", "_span", "_state", "_token",
-        "boundary", "operation", "stage",
+        "_ledger",
+        "_lock",
+        "_operation",
+        "_outer",
+        "_owner",
+        "_recorder",
+        "_settled",
+        "_shared",
+        "_span",
+        "_state",
+        "_token",
+        "boundary",
+        "stage",
     )  # fmt: skip
 
     _OPEN: Final = 0
     _SEALED: Final = 1
     _CLOSED: Final = 2
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a request is, and what a test or a server replaces
         self,
         boundary: FailureBoundary | str = FailureBoundary.COLLECTION,
         *,
         stage: FailureStage | str | None = None,
-        operation: str | None = None,
+        operation: str | Callable[[], str | None] | None = None,
         recorder: FailureRecorder | None = None,
         span: Span | None = None,
         outer: "FailureLog | None" = None,
     ) -> None:
         """Say where failures are observed and what the request is.
 
-        `operation` names it, as ``<service> <METHOD> <route>``. `recorder` None takes the process's own; `span` None
+        `operation` names it, as ``<service> <METHOD> <route>``, or is called for the name when a failure needs it.
+        `recorder` None takes the process's own; `span` None
         takes the span that is current at entry, or now. Raises ValueError for a boundary or stage that does not exist.
         """
         self.boundary = FailureBoundary(boundary)
         self.stage = None if stage is None else FailureStage(stage)
-        self.operation = operation
+        self._operation = operation
         self._recorder = recorder or default_recorder()
         self._span = trace.get_current_span() if span is None else span
         self._outer = outer
@@ -91,6 +105,11 @@ class FailureLog:
     def recorder(self) -> FailureRecorder:
         """What this log writes with."""
         return self._recorder
+
+    @property
+    def operation(self) -> str | None:
+        """The name of the request, as far as it is known by now."""
+        return self._operation() if callable(self._operation) else self._operation
 
     @property
     def own(self) -> FailureEvent | None:
@@ -199,9 +218,7 @@ class FailureLog:
         with self._lock:
             events = dict(self._ledger.events)
         own = self._ledger.own
-        return repair(
-            events, failure_id=None if own is None else own.event_id, omitted=self._ledger.omitted
-        ).report
+        return repair(events, failure_id=None if own is None else own.event_id, omitted=self._ledger.omitted).report
 
     # --- Life ---------------------------------------------------------------------------------------------------------
 
@@ -266,6 +283,7 @@ class FailureLog:
             operation_id=None if call is None else call.operation_id,
             attempt_id=None if call is None else call.attempt_id,
             rules=self._recorder.config.rules,
+            carried=self._carried,
             owner=self._token_of_marks(),
         )
         self._ledger.omitted = self._ledger.omitted or found.omitted
@@ -281,12 +299,15 @@ class FailureLog:
             self._shared[id(error)] = (error, own)
         return own
 
+    def _carried(self, error: BaseException) -> FailureReport | None:
+        return report_carried_by(error, self._recorder.config.accepts)
+
     def _own_mark(self, mark: Mark, written: Mapping[str, FailureEvent]) -> None:
         mark.events = tuple(written.get(event.event_id, event) for event in mark.events)
         mark.owner = self._token_of_marks()
 
     def _token_of_marks(self) -> str:
-        """Return what this log's marks on exceptions are told by; nested logs share it, because they are one request."""
+        """Return what tells this log's marks from others; nested logs share it, because they are one request."""
         if self._outer is not None:
             return self._outer._token_of_marks()  # noqa: SLF001 - of the same class
         if self._owner is None:

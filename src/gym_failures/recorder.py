@@ -3,7 +3,7 @@
 import json
 import logging
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode
@@ -13,9 +13,11 @@ from gym_failures._version import __version__
 from gym_failures.attributes import to_attributes
 from gym_failures.config import Config, ConfigError
 from gym_failures.guard import warn_once
-from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.privacy import reason_policy
 from gym_failures.records import FailureEvent
+
+if TYPE_CHECKING:
+    from gym_failures.kinds import FailureBoundary, FailureStage
 
 _REASON_KEYS: Final = (semconv.FAILURE_REASON, semconv.FOREIGN_ERROR_MESSAGE, semconv.SANDBOX_STATUS_REASON)
 

@@ -14,8 +14,9 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from gym_failures.chain import failures_of
 from gym_failures._version import __version__
+from gym_failures.carried import report_carried_by
+from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.privacy import canonical
@@ -44,7 +45,7 @@ class CurrentLog(Protocol):
     def recorder(self) -> FailureRecorder:
         """What the log writes with."""
 
-    def observe_failure(  # noqa: D102 - see log.FailureLog
+    def observe_failure(
         self,
         failure: BaseException | FailureEvent,
         *,
@@ -103,6 +104,7 @@ def _record_without_log(
         stage=stage,
         operation=operation,
         rules=recorder.config.rules,
+        carried=functools.partial(report_carried_by, accepts=recorder.config.accepts),
         owner=owner,
     )
     clean: dict[str, FailureEvent] = {}
@@ -181,11 +183,13 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         Raises TypeError for generator functions: what runs between their steps is not theirs; observe within them.
         """
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            raise TypeError("observe() decorates functions and coroutine functions; use `with observe(...)` in generators")
+            raise TypeError(
+                "observe() decorates functions and coroutine functions; use `with observe(...)` in generators"
+            )
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
-            async def observed_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> Any:
+            async def observed_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> Any:  # noqa: ANN401 - what the coroutine returns
                 with self._again():
                     return await function(*args, **kwargs)
 

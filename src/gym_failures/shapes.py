@@ -1,0 +1,82 @@
+"""Exceptions that have a failure's fields, ours and upstream's, read field by field.
+
+Adapters fill such exceptions with whatever they have at hand. One odd value costs its own field, not the failure
+(opentelemetry-python-contrib#3940).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from gym_failures import limits, selfmetrics
+from gym_failures.kinds import FailureBoundary
+from gym_failures.records import FailureEvent
+from gym_failures.text import clean, cut, text_of
+
+SHAPE_FIELDS: Final = (
+    "failure_reason",
+    "stage",
+    "operation",
+    "operation_id",
+    "attempt_id",
+    "exception_type",
+    "http_status",
+    "foreign_error",
+    "details",
+)
+"""What an exception may carry beside kind, boundary and its id."""
+
+_TEXT_BOUNDS: Final[Mapping[str, int]] = {
+    "failure_reason": limits.REASON_LENGTH,
+    "operation": limits.NAME_LENGTH,
+    "exception_type": limits.TYPE_NAME_LENGTH,
+}
+
+
+def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
+    """Build an event from `fields`, leaving out (and counting) each optional one that does not validate.
+
+    Texts that are too long are cut, not left out. Raises ValidationError only when id, kind or boundary are unusable.
+    """
+    kept = dict(fields)
+    for name, bound in _TEXT_BOUNDS.items():
+        value = kept.get(name)
+        if value is not None:
+            kept[name] = cut(clean(value if isinstance(value, str) else text_of(value)), bound)
+    while True:
+        try:
+            return FailureEvent(**kept)
+        except ValidationError as error:
+            bad = {str(item["loc"][0]) for item in error.errors(include_input=False, include_url=False) if item["loc"]}
+            bad &= kept.keys() - {"event_id", "failure_kind", "boundary"}
+            if not bad:
+                raise
+            selfmetrics.dropped("invalid_field", len(bad))
+            for name in bad:
+                del kept[name]
+
+
+def attribute(error: BaseException, name: str) -> object:
+    """Return an attribute of a foreign object, or None when reading it raises."""
+    try:
+        return getattr(error, name, None)
+    except Exception:  # noqa: BLE001 - a property of someone else's class may raise anything
+        return None
+
+
+def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
+    """Return kind and boundary of an exception that has a failure's shape."""
+    kind = attribute(error, "failure_kind")
+    if not isinstance(kind, str) or not kind:
+        return None
+    boundary = _boundary(attribute(error, "boundary"))
+    return None if boundary is None else (kind, boundary)
+
+
+def _boundary(value: object) -> FailureBoundary | None:
+    """Return our boundary for ours, another package's enum member with the same value, or the value itself."""
+    try:
+        return FailureBoundary(getattr(value, "value", value))
+    except ValueError:
+        return None
