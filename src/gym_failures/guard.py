@@ -5,6 +5,8 @@ Only `Exception` is caught. Cancellation, exit and interrupts belong to the host
 
 import logging
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final
 
@@ -29,10 +31,15 @@ def warn_once(cause: str, message: str, *args: object) -> None:
         logger.warning(message, *args)
 
 
-def reraise(on: bool) -> None:  # noqa: FBT001 - a switch
-    """Let our own errors through instead of reporting them; for our tests, so that no defect hides."""
+@contextmanager
+def reraised() -> Iterator[None]:
+    """Let our own errors through within the block, so that no defect hides in a test; process-wide."""
     global _reraise  # noqa: PLW0603 - one switch a process
-    _reraise = on
+    before, _reraise = _reraise, True
+    try:
+        yield
+    finally:
+        _reraise = before
 
 
 class Guard:

@@ -3,6 +3,8 @@
 import json
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
@@ -207,3 +209,14 @@ def set_default_recorder(recorder: FailureRecorder | None) -> None:
     """Make `recorder` the one that is used where none is named; None lets the next use read the environment again."""
     global _default  # noqa: PLW0603 - one recorder a process
     _default = recorder
+
+
+@contextmanager
+def default_recorder_replaced(recorder: FailureRecorder) -> Iterator[None]:
+    """Use `recorder` where none is named, within the block; for tests, process-wide."""
+    before = _default
+    set_default_recorder(recorder)
+    try:
+        yield
+    finally:
+        set_default_recorder(before)
