@@ -1,0 +1,238 @@
+"""What a user can choose: checked when it is made, so that a wrong choice is an error at start and not in a request."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+from gym_failures import limits
+from gym_failures.classify import Rule
+from gym_failures.guard import Guard, warn_once
+
+ENVIRONMENT_PREFIX: Final = "GYM_FAILURES_"
+
+_REASONS: Final = re.compile(r"full|off|truncate:([1-9][0-9]{0,3})")
+_TRUE: Final = frozenset({"true", "1", "yes", "on"})
+_FALSE: Final = frozenset({"false", "0", "no", "off"})
+_LOG_LINES: Final = ("auto", "always", "never")
+_REPLY_TO: Final = ("all", "none")
+_ACCEPT_FROM: Final = ("default", "all", "none")
+
+# RFC 1122 and 4291 (loopback), RFC 1918 and 4193 (private). Written out, because what `ipaddress` calls private changes
+# with the Python version and holds more, such as the link-local addresses of cloud metadata services.
+_OWN_NETWORKS: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+)
+_HOST_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
+
+_ASK_REPLY_TO: Final = Guard("reply_to")
+_ASK_ACCEPT_FROM: Final = Guard("accept_from")
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+class ConfigError(ValueError):
+    """Say which field or environment variable has a value that cannot be used."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """Hold every choice of the user; raises ConfigError for a value that cannot be used.
+
+    `reply_to` says which requests are answered with a report: "all", "none", or a callable that gets the ASGI scope.
+    `accept_from` says whose reports are believed: "all", "none", "default" (loopback and private addresses and
+    localhost), a collection of hosts, addresses and networks such as "10.1.0.0/16" that may contain "default", or
+    a callable that gets the URL. A callable that raises says no, and is counted.
+
+    `header_reasons` and `span_reasons` are "full", "off" or "truncate:N", N in [1, 2000] characters. `scrub` removes
+    what looks like a secret from every reason and message; `scrubber` then gets the text and returns what to keep. When
+    it raises, or returns anything but text, the reason is dropped and counted, never the failure.
+
+    `header_budget` is the longest report header in bytes, in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`.
+    `log_lines` says when a failure becomes a line of JSON: "auto" where no span carries it, "always" or "never".
+    `rules` come before those that the package has for exceptions of other libraries.
+    """
+
+    enabled: bool = True
+    reply_to: Literal["all", "none"] | Callable[[Mapping[str, Any]], bool] = "all"
+    accept_from: str | Collection[str] | Callable[[str], bool] = "default"
+    header_reasons: str = f"truncate:{limits.HEADER_REASON_LENGTH}"
+    span_reasons: str = "full"
+    scrub: bool = True
+    scrubber: Callable[[str], str] | None = None
+    header_budget: int = limits.HEADER_BUDGET
+    log_lines: Literal["auto", "always", "never"] = "auto"
+    rules: tuple[Rule, ...] = ()
+    _accepted: "_Hosts | None" = field(init=False, repr=False, compare=False, default=None)
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        for name in ("enabled", "scrub"):
+            if not isinstance(getattr(self, name), bool):
+                raise _wrong(name, getattr(self, name), "True or False")
+        if not callable(self.reply_to) and self.reply_to not in _REPLY_TO:
+            raise _wrong("reply_to", self.reply_to, '"all", "none" or a callable')
+        for name in ("header_reasons", "span_reasons"):
+            reason_length(getattr(self, name), name)
+        if self.scrubber is not None and not callable(self.scrubber):
+            raise _wrong("scrubber", self.scrubber, "a callable or None")
+        low, high = limits.HEADER_BUDGET_MIN, limits.HEADER_HARD_LIMIT
+        if type(self.header_budget) is not int or not low <= self.header_budget <= high:
+            raise _wrong("header_budget", self.header_budget, f"a whole number in [{low}, {high}]")
+        if self.log_lines not in _LOG_LINES:
+            raise _wrong("log_lines", self.log_lines, '"auto", "always" or "never"')
+        rules: object = self.rules
+        if not isinstance(rules, tuple) or not all(isinstance(rule, Rule) for rule in rules):
+            raise _wrong("rules", rules, "a tuple of classify.Rule")
+        object.__setattr__(self, "_accepted", None if callable(self.accept_from) else _Hosts.of(self.accept_from))
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> "Config":  # noqa: ANN401 - the fields
+        """Read the configuration from GYM_FAILURES_* variables; None reads those of this process.
+
+        An empty variable counts as unset; one that the package does not know is warned about once. `overrides` are
+        fields that win over the environment. Raises ConfigError that names the variable and its value.
+        """
+        environ = os.environ if environ is None else environ
+        given: dict[str, Any] = {}
+        for variable, value in environ.items():
+            if not variable.startswith(ENVIRONMENT_PREFIX) or not value.strip():
+                continue
+            name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
+            read = _READERS.get(name)
+            if read is None:
+                warn_once(f"variable:{variable}", "unknown environment variable %s is ignored", variable)
+                continue
+            if name in overrides:
+                continue
+            try:
+                given[name] = read(value.strip())
+                cls(**{name: given[name]})
+            except ValueError as error:
+                raise ConfigError(f"{variable}={value!r}: {error}") from None
+        return cls(**given, **overrides)
+
+    def replies_to(self, scope: Mapping[str, Any]) -> bool:
+        """Tell whether the reply to the request of this ASGI `scope` may carry a report."""
+        if not callable(self.reply_to):
+            return self.reply_to == "all"
+        with _ASK_REPLY_TO:
+            return bool(self.reply_to(scope))
+        return False
+
+    def accepts(self, url: str) -> bool:
+        """Tell whether reports in replies from `url` are believed."""
+        if self._accepted is not None:
+            return self._accepted.has(url)
+        with _ASK_ACCEPT_FROM:
+            return callable(self.accept_from) and bool(self.accept_from(url))
+        return False
+
+
+def reason_length(setting: object, name: str = "reasons") -> int | None:
+    """Return how many characters of a reason `setting` keeps; None keeps all.
+
+    Raises ConfigError, which calls the setting `name`, unless it is "full", "off" or "truncate:N", N in [1, 2000].
+    """
+    match = _REASONS.fullmatch(setting) if isinstance(setting, str) else None
+    length = int(match[1]) if match and match[1] else 0
+    if match is None or length > limits.REASON_LENGTH:
+        raise _wrong(name, setting, f'"full", "off" or "truncate:N" with N in [1, {limits.REASON_LENGTH}]')
+    return None if setting == "full" else length
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosts:
+    """The hosts whose reports are believed."""
+
+    everyone: bool = False
+    names: frozenset[str] = frozenset()
+    networks: tuple[_Network, ...] = ()
+
+    @classmethod
+    def of(cls, setting: object) -> "_Hosts":
+        if setting == "all":
+            return cls(everyone=True)
+        if setting == "none":
+            return cls()
+        entries = (setting,) if isinstance(setting, str) else setting
+        if not isinstance(entries, Collection) or isinstance(entries, bytes):
+            raise _wrong("accept_from", setting, '"default", "all", "none", a collection of hosts or a callable')
+        names: set[str] = set()
+        networks: list[_Network] = []
+        for entry in entries:
+            if entry == "default":
+                names.add("localhost")
+                networks.extend(_OWN_NETWORKS)
+            elif isinstance(entry, str) and (network := _network_of(entry)) is not None:
+                networks.append(network)
+            elif isinstance(entry, str) and entry not in _ACCEPT_FROM and _HOST_NAME.fullmatch(entry.lower()):
+                names.add(entry.lower())
+            else:
+                raise _wrong("accept_from", entry, "a host name, an address or a network, without scheme, port or path")
+        return cls(names=frozenset(names), networks=tuple(networks))
+
+    def has(self, url: str) -> bool:
+        if self.everyone:
+            return True
+        try:
+            host = urlsplit(url).hostname
+            if not host:
+                return False
+            host = host.rstrip(".")
+            if host in self.names or ("localhost" in self.names and host.endswith(".localhost")):
+                return True
+            address = ipaddress.ip_address(host)
+        except (ValueError, TypeError, AttributeError):
+            return False  # no URL, or a name that is not in the list
+        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+            address = address.ipv4_mapped
+        return any(address in network for network in self.networks)
+
+
+def _network_of(entry: str) -> _Network | None:
+    bare = entry[1:-1] if entry.startswith("[") and entry.endswith("]") else entry
+    try:
+        return ipaddress.ip_network(bare)
+    except ValueError:
+        return None
+
+
+def _wrong(name: str, value: object, expected: str) -> ConfigError:
+    return ConfigError(f"{name} must be {expected}, not {value!r}")
+
+
+def _switch(value: str) -> bool:
+    lower = value.lower()
+    if lower not in _TRUE | _FALSE:
+        raise ConfigError("must be true or false")
+    return lower in _TRUE
+
+
+def _hosts(value: str) -> str | tuple[str, ...]:
+    hosts = tuple(part.strip() for part in value.split(",") if part.strip())
+    return hosts[0] if len(hosts) == 1 else hosts
+
+
+def _number(value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError("must be a whole number") from None
+
+
+_READERS: Final[Mapping[str, Callable[[str], object]]] = {
+    "enabled": _switch,
+    "reply_to": str.lower,
+    "accept_from": _hosts,
+    "header_reasons": str.lower,
+    "span_reasons": str.lower,
+    "scrub": _switch,
+    "header_budget": _number,
+    "log_lines": str.lower,
+}
+"""How each field that a variable can set is read; the variable is the prefix and the field's name in capitals."""
