@@ -161,6 +161,13 @@ def _can_be_named(event_id: str) -> bool:
 
 
 @st.composite
+def links(draw: st.DrawFn) -> dict[str, str | None]:
+    """Draw ids with the id of each one's cause, broken ones too: a cause may be missing, and causes may go round."""
+    ids = draw(st.lists(st.sampled_from(string.ascii_lowercase), max_size=8, unique=True))
+    return {event_id: draw(st.sampled_from([None, "missing", *ids])) for event_id in ids}
+
+
+@st.composite
 def failure_reports(
     draw: st.DrawFn, *, min_size: int = 0, max_size: int = 6, wire: bool = True, surrogates: bool = False
 ) -> FailureReport:
