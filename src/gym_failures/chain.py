@@ -5,19 +5,23 @@ has ``failure_kind`` and ``boundary``), so upstream's own exceptions are underst
 one is foreign, and becomes the ``foreign_error`` of the failure that was raised from it.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gym_failures import limits
-from gym_failures.classify import Rule, classify, default_kind
+from gym_failures.classify import Rule, default_kind
 from gym_failures.ids import new_id
-from gym_failures.kinds import FailureStage
-from gym_failures.marks import REMOTE, Mark, mark_of, set_mark
-from gym_failures.records import FailureBoundary, FailureEvent, FailureReport, SdkErrorDetails
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.making import foreign_event, shaped_event
+from gym_failures.marks import REMOTE, Mark, cause_of, mark_of, members_of, set_mark
+from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import chain_ids
-from gym_failures.shapes import SHAPE_FIELDS, attribute, lenient_event, shape_of
-from gym_failures.text import cut, type_name
+from gym_failures.shapes import shape_of
+from gym_failures.text import clean, cut, type_name, wire_id
+
+_Chain = tuple[FailureEvent, ...]
+"""A failure, its cause, that one's cause and so on."""
 
 
 class Failures(NamedTuple):
@@ -33,16 +37,6 @@ class Failures(NamedTuple):
     """Whether the exception is already marked by another request, so that the caller has to remember `own` itself."""
     omitted: bool
     """Whether a bound cut causes or members of a group away."""
-
-
-def explicit_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error`, the exception it was raised from, that one's cause and so on; ends at a cycle."""
-    seen: set[int] = set()
-    node: BaseException | None = error
-    while node is not None and id(node) not in seen:
-        seen.add(id(node))
-        yield node
-        node = node.__cause__
 
 
 def failures_of(  # noqa: PLR0913 - the fields of the event that the observer knows
@@ -64,8 +58,16 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     finds the report in an exception that a client library made of a reply. `owner` is the token of the asking log:
     events that it has recorded at the same boundary are returned as they are; None takes every mark as it is.
     """
-    context = {"stage": stage, "operation": operation, "operation_id": operation_id, "attempt_id": attempt_id}
-    walk = _Walk(boundary, stage, {k: v for k, v in context.items() if v is not None}, rules, carried, owner)
+    context: dict[str, Any] = {}
+    if stage is not None:
+        context["stage"] = stage
+    if operation is not None:
+        context["operation"] = cut(clean(operation), limits.NAME_LENGTH)
+    if operation_id is not None:
+        context["operation_id"] = wire_id(operation_id)
+    if attempt_id is not None:
+        context["attempt_id"] = wire_id(attempt_id)
+    walk = _Walk(boundary, stage, context, rules, carried, owner)
     chain = walk.observe(error)
     own = chain[0] if chain else None
     events = tuple(event for event in walk.events.values() if event is not own)
@@ -86,18 +88,22 @@ class _Walk:
     fresh: list[Mark] = field(default_factory=list)
     shared: bool = False
     omitted: bool = False
+    _active: set[int] = field(default_factory=set)
+    """Ids of the exceptions between the first one and the one that is looked at: meeting one again is a cycle."""
+    _kinds: dict[int, set[str | None]] = field(default_factory=dict)
+    """By the id of a group: the kinds of its leaves, None for a leaf that is no failure of the group's boundary."""
     _members: int = 0
     _group_depth: int = 0
 
-    def observe(self, error: BaseException) -> tuple[FailureEvent, ...]:
+    def observe(self, error: BaseException) -> _Chain:
         """Return the chain of `error` as seen at this walk's boundary."""
         chain, foreign = self._chain(error, self.boundary)
         if self.boundary is None:
             return chain
         if foreign:
-            return self._mark(error, self._foreign_event(foreign, self.boundary, chain), chain)
+            return self._foreign(foreign, self.boundary, chain)
         mark = mark_of(error)
-        if mark is None or not mark.events:
+        if mark is None:
             return chain
         first = mark.events[0]
         if first.boundary is self.boundary and (self.owner is None or mark.owner in {None, self.owner}):
@@ -117,31 +123,36 @@ class _Walk:
         self.shared = elsewhere
         return self._mark(error, event, chain, leave=not elsewhere)
 
-    def _chain(
-        self, error: BaseException, boundary: FailureBoundary | None
-    ) -> tuple[tuple[FailureEvent, ...], list[BaseException]]:
-        """Return the events of the nearest failure at or below `error`, and the foreign exceptions above it."""
+    def _chain(self, error: BaseException, boundary: FailureBoundary | None) -> tuple[_Chain, list[BaseException]]:
+        """Return the events of the nearest failure at or below `error`, and the foreign exceptions above it.
+
+        `boundary` is that of the nearest failure above, where foreign members of groups become failures.
+        """
         nodes: list[tuple[BaseException, FailureBoundary | None]] = []
-        for node in explicit_causes(error):
-            if len(nodes) >= limits.CHAIN_LINKS:
-                self.omitted = True
-                break
+        node: BaseException | None = error
+        while node is not None and id(node) not in self._active and len(nodes) < limits.CHAIN_LINKS:
+            self._active.add(id(node))
             nodes.append((node, boundary))
-            boundary = _boundary_of(node) or boundary
-        chain: tuple[FailureEvent, ...] = ()
+            if mark_of(node) is not None:
+                boundary = None  # what is below was recorded with it, so nothing new comes of it
+            elif (shape := shape_of(node)) is not None:
+                boundary = shape[1]
+            node = cause_of(node)
+        cut_short = node is not None and id(node) not in self._active
+        chain: _Chain = ()
         foreign: list[BaseException] = []
         for node, outer in reversed(nodes):
             mark = mark_of(node) or self._carried_mark(node)
-            if mark is not None and mark.events:
-                chain = self._take(mark)
-                foreign = []
+            if mark is not None:
+                self._members_of(node, None, ())  # those that were recorded with it
+                chain, foreign, cut_short = self._take(mark), [], False
             elif (shape := shape_of(node)) is not None:
-                chain = self._mark(node, self._shaped_event(node, shape, chain, foreign), chain)
-                foreign = []
+                chain, foreign = self._shaped(node, shape, chain, foreign), []
             else:
-                if isinstance(node, BaseExceptionGroup):
-                    chain = self._members_of(node, outer, chain)
+                chain = self._members_of(node, outer, chain)
                 foreign.insert(0, node)
+        self._active.difference_update(id(node) for node, _ in nodes)
+        self.omitted = self.omitted or cut_short
         return chain, foreign
 
     def _carried_mark(self, error: BaseException) -> Mark | None:
@@ -149,112 +160,77 @@ class _Walk:
         report = None if self.carried is None else self.carried(error)
         if report is None or report.failure_id is None:
             return None
+        self.omitted = self.omitted or report.omitted
         mark = Mark(tuple(report.events[one] for one in chain_ids(report.events, report.failure_id)), REMOTE)
         set_mark(error, mark)
         return mark
 
-    def _members_of(
-        self,
-        group: BaseExceptionGroup[BaseException],
-        boundary: FailureBoundary | None,
-        chain: tuple[FailureEvent, ...],
-    ) -> tuple[FailureEvent, ...]:
-        """Build the events of a group's members; the first one is the group's cause unless it has one already."""
-        if self._group_depth >= limits.GROUP_DEPTH:
+    def _members_of(self, group: BaseException, boundary: FailureBoundary | None, chain: _Chain) -> _Chain:
+        """Build the events of a group's leaves; the first one is the group's cause unless it has one already.
+
+        An exception that is no group has none. A group within a group is no failure of its own, only its leaves are.
+        """
+        members = members_of(group)
+        kinds = self._kinds.setdefault(id(group), set())
+        if members and self._group_depth >= limits.GROUP_DEPTH:
             self.omitted = True
             return chain
         self._group_depth += 1
-        for member in group.exceptions:
+        for member in members:
             if self._members >= limits.GROUP_MEMBERS:
                 self.omitted = True
                 break
             self._members += 1
             below, foreign = self._chain(member, boundary)
-            if foreign and boundary is not None:
-                below = self._mark(member, self._foreign_event(foreign, boundary, below), below)
+            if members_of(member):
+                kinds |= self._kinds.get(id(member), {None})
+            else:
+                if foreign and boundary is not None:
+                    below = self._foreign(foreign, boundary, below)
+                kinds.add(below[0].failure_kind if below and below[0].boundary is boundary else None)
             chain = chain or below
         self._group_depth -= 1
         return chain
 
-    def _foreign_event(
-        self, foreign: Sequence[BaseException], boundary: FailureBoundary, chain: tuple[FailureEvent, ...]
-    ) -> FailureEvent:
-        """Make the event of a foreign exception: the first that the rules know, outermost first, names the kind."""
-        found = [classify(node, boundary=boundary, stage=self.stage, rules=self.rules) for node in foreign]
-        best = next((index for index, one in enumerate(found) if one.recognised), 0)
-        chosen = found[best]
-        kind = chosen.kind
-        if not chosen.recognised:
-            kind = self._group_kind(foreign[0]) or default_kind(boundary, self.stage)
-        details = chosen.foreign_error
-        if details is None and len(foreign) > 1:
-            nearest = best or 1
-            details = _details(foreign[nearest], found[nearest].reason, found[nearest].http_status)
-        fields: dict[str, Any] = {
-            "failure_reason": cut(found[0].reason or chosen.reason, limits.REASON_LENGTH),
-            "exception_type": type_name(foreign[0]),
-            "http_status": chosen.http_status,
-            "foreign_error": details,
-            "cause_id": chain[0].event_id if chain else None,
-            **self.context,
-        }
-        return FailureEvent(event_id=new_id(), boundary=boundary, failure_kind=kind, **fields)
+    def _foreign(self, foreign: Sequence[BaseException], boundary: FailureBoundary, chain: _Chain) -> _Chain:
+        """Make and mark the event of the outermost of some foreign exceptions, each raised from the next."""
+        kind = next(filter(None, map(self._kind_of_members, foreign)), None)
+        event = foreign_event(
+            foreign, boundary=boundary, members_kind=kind, cause=chain[0] if chain else None,
+            context=self.context, rules=self.rules,
+        )  # fmt: skip
+        return self._mark(foreign[0], event, chain)
 
-    def _group_kind(self, error: BaseException) -> str | None:
-        """Return the one kind that all members of a group have, if they agree."""
-        if not isinstance(error, BaseExceptionGroup):
-            return None
-        kinds = {mark.events[0].failure_kind if (mark := mark_of(member)) else None for member in error.exceptions}
-        return kinds.pop() if len(kinds) == 1 else None
+    def _kind_of_members(self, error: BaseException) -> str | None:
+        """Return the one kind that all leaves of a group have at its boundary, if they agree."""
+        kinds = self._kinds.get(id(error), set())
+        return next(iter(kinds)) if len(kinds) == 1 else None
 
-    def _shaped_event(
+    def _shaped(
         self,
         error: BaseException,
         shape: tuple[str, FailureBoundary],
-        chain: tuple[FailureEvent, ...],
+        chain: _Chain,
         foreign: Sequence[BaseException],
-    ) -> FailureEvent:
-        """Make the event of an exception that has a failure's fields; a field that does not validate is left out."""
-        kind, boundary = shape
-        fields: dict[str, Any] = {
-            name: value for name in SHAPE_FIELDS if (value := attribute(error, name)) not in (None, "")
-        }
-        if "foreign_error" not in fields and foreign:
-            found = [classify(node, boundary=boundary, stage=self.stage, rules=self.rules) for node in foreign]
-            best = next((index for index, one in enumerate(found) if one.recognised), 0)
-            details = found[best].foreign_error
-            fields["foreign_error"] = details or _details(foreign[best], found[best].reason, found[best].http_status)
-        fields = {**self.context, **fields, "boundary": boundary, "failure_kind": kind}
-        fields["cause_id"] = chain[0].event_id if chain else None
-        own_id = attribute(error, "event_id")
-        fields["event_id"] = own_id if isinstance(own_id, str) and own_id else new_id()
-        return lenient_event(fields)
+    ) -> _Chain:
+        """Make and mark the event of an exception that has a failure's fields."""
+        event = shaped_event(
+            error, shape, foreign=foreign, cause=chain[0] if chain else None, context=self.context, rules=self.rules
+        )
+        for index, below in enumerate(chain):
+            if below.event_id == event.event_id:  # raised again from itself: one id names one record
+                return self._mark(error, below, chain[index + 1 :])
+        return self._mark(error, event, chain)
 
-    def _take(self, mark: Mark) -> tuple[FailureEvent, ...]:
+    def _take(self, mark: Mark) -> _Chain:
         for event in reversed(mark.events):
             self.events.setdefault(event.event_id, event)
         if mark.owner is None and mark not in self.fresh:
             self.fresh.append(mark)
         return mark.events
 
-    def _mark(
-        self, error: BaseException, event: FailureEvent, chain: tuple[FailureEvent, ...], *, leave: bool = True
-    ) -> tuple[FailureEvent, ...]:
+    def _mark(self, error: BaseException, event: FailureEvent, chain: _Chain, *, leave: bool = True) -> _Chain:
         mark = Mark((event, *chain))
         if leave:
             set_mark(error, mark)
         return self._take(mark)
-
-
-def _boundary_of(error: BaseException) -> FailureBoundary | None:
-    mark = mark_of(error)
-    if mark is not None and mark.events:
-        return mark.events[0].boundary
-    shape = shape_of(error)
-    return None if shape is None else shape[1]
-
-
-def _details(error: BaseException, message: str, status: int | None) -> SdkErrorDetails:
-    return SdkErrorDetails(
-        exception_type=type_name(error), message=cut(message, limits.REASON_LENGTH), http_status=status
-    )

@@ -79,4 +79,4 @@ LOGGER_FAILURES: Final = "gym_failures.failures"
 """The ``logging`` logger whose every record is one failure as one line of JSON."""
 
 EXCEPTION_MARK: Final = "_gym_failure"
-"""The one attribute left on an exception: a tuple of FailureEvents, its own first, then that one's causes."""
+"""The one attribute left on an exception: a `marks.Mark`, with its own failure and that one's causes."""

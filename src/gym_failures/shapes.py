@@ -66,17 +66,14 @@ def attribute(error: BaseException, name: str) -> object:
 
 
 def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
-    """Return kind and boundary of an exception that has a failure's shape."""
+    """Return kind and boundary of an exception that has a failure's shape, or None.
+
+    The boundary may be ours, another package's enum member of the same value, or the value itself.
+    """
     kind = attribute(error, "failure_kind")
     if not isinstance(kind, str) or not kind:
         return None
-    boundary = _boundary(attribute(error, "boundary"))
-    return None if boundary is None else (kind, boundary)
-
-
-def _boundary(value: object) -> FailureBoundary | None:
-    """Return our boundary for ours, another package's enum member with the same value, or the value itself."""
     try:
-        return FailureBoundary(getattr(value, "value", value))
-    except ValueError:
+        return str.__str__(kind), FailureBoundary(attribute(error, "boundary"))
+    except (TypeError, ValueError):
         return None

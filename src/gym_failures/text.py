@@ -46,6 +46,11 @@ def cut(text: str, limit: int) -> str:
         keep = room
 
 
+def was_cut(text: str) -> bool:
+    """Return whether `text` ends in the mark of `cut`."""
+    return text.endswith("]") and _MARK.search(text) is not None
+
+
 def is_cut_of(short: str, whole: str) -> bool:
     """Return whether `short` is what `cut` could have made of `whole` (or equals it)."""
     if short == whole:
@@ -79,8 +84,20 @@ def text_of(value: object) -> str:
 
 
 def type_name(error: BaseException | type[BaseException]) -> str:
-    """Return the qualified name of an exception's class, without ``builtins``, at most 256 characters."""
+    """Return the qualified name of an exception's class, without ``builtins``, in 1 to 256 characters.
+
+    Of a longer one the end is kept, which tells classes apart; a class without a name is ``?``.
+    """
     kind = error if isinstance(error, type) else type(error)
-    module, name = kind.__module__, kind.__qualname__
-    full = name if module in {"builtins", None} else f"{module}.{name}"
-    return clean(full)[-limits.TYPE_NAME_LENGTH :]
+    name, module = kind.__qualname__, _module_of(kind)
+    full = name if module in {"", "builtins"} else f"{module}.{name}"
+    return clean(full)[-limits.TYPE_NAME_LENGTH :] or "?"
+
+
+def _module_of(kind: type) -> str:
+    """Return the name of a class's module; nothing when the class says something else than a name."""
+    try:
+        module: object = kind.__module__
+    except Exception:  # noqa: BLE001 - a metaclass may make a property of it
+        return ""
+    return module if isinstance(module, str) else ""
