@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from gym_failures import limits
 from gym_failures.classify import Rule
+from gym_failures.exceptions import GymFailuresError
 from gym_failures.guard import Guard, warn_once
 
 ENVIRONMENT_PREFIX: Final = "GYM_FAILURES_"
@@ -35,7 +36,7 @@ _ASK_ACCEPT_FROM: Final = Guard("accept_from")
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-class ConfigError(ValueError):
+class ConfigError(GymFailuresError, ValueError):
     """Say which field or environment variable has a value that cannot be used."""
 
 
