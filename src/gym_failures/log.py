@@ -21,13 +21,14 @@ from gym_failures.carried import report_carried_by
 from gym_failures.chain import failures_of
 from gym_failures.classify import default_kind
 from gym_failures.guard import Guard
+from gym_failures.header import decode_reports
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.ledger import Ledger
 from gym_failures.marks import Mark
 from gym_failures.operations import current_operation
 from gym_failures.privacy import canonical
-from gym_failures.propagation import read_report
+from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import current
 from gym_failures.records import FailureEvent, FailureReport
@@ -56,10 +57,10 @@ class FailureLog:
         "_settled",
         "_shared",
         "_span",
+        "_stage",
         "_state",
         "_token",
         "boundary",
-        "stage",
     )  # fmt: skip
 
     _OPEN: Final = 0
@@ -70,7 +71,7 @@ class FailureLog:
         self,
         boundary: FailureBoundary | str = FailureBoundary.COLLECTION,
         *,
-        stage: FailureStage | str | None = None,
+        stage: FailureStage | str | Callable[[], FailureStage | None] | None = None,
         operation: str | Callable[[], str | None] | None = None,
         recorder: FailureRecorder | None = None,
         span: Span | None = None,
@@ -78,12 +79,12 @@ class FailureLog:
     ) -> None:
         """Say where failures are observed and what the request is.
 
-        `operation` names it, as ``<service> <METHOD> <route>``, or is called for the name when a failure needs it.
-        `recorder` None takes the process's own; `span` None
-        takes the span that is current at entry, or now. Raises ValueError for a boundary or stage that does not exist.
+        `operation` names it, as ``<service> <METHOD> <route>``. It and `stage` may be functions that do not raise; they
+        are called when a failure needs them. `recorder` None takes the process's own; `span` None takes the span that
+        is current at entry, or now. Raises ValueError for a boundary or stage that does not exist.
         """
         self.boundary = FailureBoundary(boundary)
-        self.stage = None if stage is None else FailureStage(stage)
+        self._stage = FailureStage(stage) if isinstance(stage, str) else stage
         self._operation = operation
         self._recorder = recorder or default_recorder()
         self._span = trace.get_current_span() if span is None else span
@@ -100,6 +101,15 @@ class FailureLog:
     def span(self) -> Span:
         """The span that stands for the request; it gets the summary of the own failure."""
         return self._span
+
+    def adopt(self, span: Span) -> None:
+        """Take `span` as the one that stands for the request; for a server that finds it after the log was opened."""
+        self._span = span
+
+    @property
+    def stage(self) -> FailureStage | None:
+        """The stage that the request serves, if it is known."""
+        return self._stage() if callable(self._stage) else self._stage
 
     @property
     def recorder(self) -> FailureRecorder:
@@ -162,13 +172,13 @@ class FailureLog:
     ) -> FailureReport | None:
         """Record what a reply reports, as remote, on `span` (None: the current one).
 
-        `reply` is a report, a header value or several, or the reply's headers. Returns the report as it was understood,
+        `reply` is a report, a header value, or the headers of the reply. Returns the report as it was understood,
         or None when there is none. Whether the peer is believed is for the caller to decide (`Config.accepts`).
         """
         with _LOG:
             if not self._recorder.config.enabled:
                 return None
-            report = reply if isinstance(reply, FailureReport) else read_report(reply)
+            report = _report_in(reply)
             if report is None:
                 return None
             where = trace.get_current_span() if span is None else span
@@ -381,6 +391,12 @@ class FailureLog:
             self._ledger.omitted = self._ledger.omitted or ledger.omitted
             self._ledger.dropped += ledger.dropped
         self._shared.update(inner._shared)  # noqa: SLF001 - of the same class
+
+
+def _report_in(reply: FailureReport | str | Iterable[Any] | Mapping[str, Any]) -> FailureReport | None:
+    if isinstance(reply, FailureReport):
+        return reply
+    return decode_reports((reply,) if isinstance(reply, str) else header_values(reply))
 
 
 def current_log() -> FailureLog | None:
