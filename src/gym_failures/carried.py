@@ -6,7 +6,8 @@ exception already holds what the server behind it reported.
 
 from collections.abc import Callable
 
-from gym_failures.propagation import read_report
+from gym_failures.header import decode_reports
+from gym_failures.propagation import header_values
 from gym_failures.records import FailureReport
 
 
@@ -18,7 +19,7 @@ def report_carried_by(error: BaseException, accepts: Callable[[str], bool]) -> F
     headers = _first(error, "headers") or _first(_first(error, "response"), "headers")
     if headers is None:
         return None
-    report = read_report(headers)
+    report = decode_reports(header_values(headers))
     if report is None:
         return None
     request = _first(error, "request_info") or _first(error, "request") or _first(_first(error, "response"), "request")

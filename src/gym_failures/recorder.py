@@ -43,7 +43,8 @@ class FailureRecorder:
         Raises ConfigError when the environment holds a wrong value.
         """
         self.config = Config.from_env() if config is None else config
-        self._tracer = trace.get_tracer(semconv.SCOPE, __version__, tracer_provider)
+        self.tracer = trace.get_tracer(semconv.SCOPE, __version__, tracer_provider)
+        """What opens the spans of this package."""
         meter = metrics.get_meter(semconv.SCOPE, __version__, meter_provider)
         self._failures = meter.create_counter(
             semconv.METRIC_FAILURES, unit="{failure}", description="Failures that this process was first to observe."
@@ -120,7 +121,7 @@ class FailureRecorder:
 
     def _on_a_short_span(self, attributes: dict[str, str | int | bool], parent: Span, *, ended: bool = False) -> bool:
         context = parent.get_span_context()
-        short = self._tracer.start_span(
+        short = self.tracer.start_span(
             semconv.OVERFLOW_SPAN_NAME,
             context=trace.set_span_in_context(NonRecordingSpan(context)),
             links=[Link(context)] if ended else None,

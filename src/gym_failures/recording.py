@@ -14,7 +14,6 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from gym_failures._version import __version__
 from gym_failures.carried import report_carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
@@ -22,7 +21,6 @@ from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
 from gym_failures.records import FailureEvent
-from gym_failures.semconv import SCOPE
 
 __all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_failure", "set_default_recorder"]
 
@@ -150,7 +148,7 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         """Remember the current span, or open one."""
         if self._span_name is not None:
             with _OBSERVE:
-                self._started = trace.get_tracer(SCOPE, __version__).start_as_current_span(
+                self._started = self._recorder().tracer.start_as_current_span(
                     self._span_name, record_exception=False, set_status_on_exception=False
                 )
                 self._started.__enter__()
@@ -174,8 +172,12 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         )
         log = current.get()
         if event is not None and (log is None or log.span is not self._span):
-            recorder = default_recorder() if log is None else log.recorder
-            recorder.summarize(self._span, event)
+            self._recorder().summarize(self._span, event)
+
+    @staticmethod
+    def _recorder() -> FailureRecorder:
+        log = current.get()
+        return default_recorder() if log is None else log.recorder
 
     def __call__(self, function: Callable[_P, _R]) -> Callable[_P, _R]:
         """Decorate a function or a coroutine function.

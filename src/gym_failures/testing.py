@@ -28,7 +28,7 @@ from opentelemetry.trace import Span, SpanKind
 from gym_failures import guard, semconv
 from gym_failures.config import Config
 from gym_failures.ids import id_source
-from gym_failures.reading import RebuiltReport, rebuild
+from gym_failures.reading import By, RebuiltReport, from_readable_span, rebuild
 from gym_failures.recorder import FailureRecorder, default_recorder_replaced
 
 CLOCK_START: Final = 1_700_000_000_000_000_000
@@ -112,9 +112,9 @@ class Telemetry:
         (event,) = self.events()
         return event
 
-    def reports(self, *, by: str = "trace") -> list[RebuiltReport]:
+    def reports(self, *, by: By = "trace") -> list[RebuiltReport]:
         """Return the reports rebuilt from the spans, by "trace", "request" or "rollout"."""
-        return rebuild(self.spans(), by=by)
+        return rebuild(map(from_readable_span, self.spans()), by=by)
 
     def counts(self, metric: str = semconv.METRIC_FAILURES) -> dict[tuple[tuple[str, Any], ...], int]:
         """Return the values of one counter by its sorted attributes."""

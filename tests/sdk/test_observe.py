@@ -1,0 +1,199 @@
+"""`observe` records what leaves it, once, and changes nothing."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from opentelemetry.trace import StatusCode
+
+from gym_failures.errors import FailureError
+from gym_failures.kinds import FailureBoundary
+from gym_failures.log import FailureLog
+from gym_failures.recording import observe, record_failure
+from gym_failures.testing import Telemetry
+
+
+def test_one_exception_through_three_spans_is_one_event(telemetry: Telemetry) -> None:
+    """An exception that leaves three nested spans is one event and one count; the outer ones get the summary.
+
+    Seen elsewhere as three exception events for one error (opentelemetry-python-contrib#5068, logfire#915).
+    """
+    error = RuntimeError("boom")
+    with pytest.raises(RuntimeError) as caught:  # noqa: PT012, SIM117 - the nesting is what is tested
+        with telemetry.span("outer"), observe("agent"):
+            with telemetry.span("middle"), observe("agent"):
+                with telemetry.span("inner"), observe("agent"):
+                    raise error
+    assert caught.value is error
+    assert telemetry.only_event()["failure.kind"] == "agent_run_error"
+    assert telemetry.count() == 1
+    ids = {(telemetry.named(name).attributes or {})["failure.id"] for name in ("outer", "middle", "inner")}
+    assert ids == {telemetry.only_event()["failure.id"]}
+    assert len(telemetry.named("inner").events) == 1
+
+
+def test_another_boundary_records_its_own_failure_caused_by_the_first(telemetry: Telemetry) -> None:
+    """Each boundary that an exception crosses has one event, linked to the one below it."""
+
+    @observe("agent")
+    def agent() -> None:
+        with observe("sandbox"):
+            raise FailureError("provider_oom_killed", boundary="sandbox", reason="no memory")
+
+    with telemetry.span("work"), pytest.raises(FailureError):
+        agent()
+    first, second = telemetry.events()
+    assert (first["failure.kind"], first["failure.boundary"], first["failure.root"]) == (
+        "provider_oom_killed",
+        "sandbox",
+        True,
+    )
+    assert (second["failure.kind"], second["failure.boundary"], second["failure.root"]) == (
+        "agent_run_error",
+        "agent",
+        False,
+    )
+    assert second["failure.cause_id"] == first["failure.id"]
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError()])
+def test_every_exception_leaves_as_it_was(telemetry: Telemetry, error: BaseException) -> None:
+    """Whatever leaves the block is the very same object, with its traceback, cause, context and args unchanged."""
+    args, cause, context = error.args, error.__cause__, error.__context__
+    with pytest.raises(type(error)) as caught, observe("agent"):
+        raise error
+    assert caught.value is error
+    assert (error.args, error.__cause__, error.__context__) == (args, cause, context)
+    assert telemetry.count() == 1
+
+
+def test_cancellation_is_recorded_and_leaves_the_status_alone(telemetry: Telemetry) -> None:
+    """CancelledError is an event of kind `cancelled`, counted, re-raised, with the span's status unset.
+
+    Reported as a span that never ends well (opentelemetry-python#4484).
+    """
+
+    async def work() -> None:
+        with telemetry.span("work"), observe("agent"):
+            await asyncio.Event().wait()
+
+    async def main() -> None:
+        task = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert telemetry.only_event()["failure.kind"] == "cancelled"
+    assert telemetry.named("work").status.status_code is StatusCode.UNSET
+    assert telemetry.count(failure_kind="cancelled") == 1
+
+
+def test_normal_close_of_a_generator_records_nothing(telemetry: Telemetry) -> None:
+    """GeneratorExit is how a generator ends when nobody wants more of it, and no failure (opentelemetry-python#4484)."""
+
+    def numbers() -> Iterator[int]:
+        with observe("agent"):
+            yield 1
+            yield 2
+
+    generator = numbers()
+    assert next(generator) == 1
+    generator.close()
+    assert telemetry.count() == 0
+
+
+def test_decorates_functions_and_coroutine_functions(telemetry: Telemetry) -> None:
+    """The decorator keeps name, result and exceptions of sync and async functions, also in overlapping calls."""
+
+    @observe("agent", span="call")
+    def double(x: int) -> int:
+        return 2 * x
+
+    @observe("agent", span="call")
+    async def fail(x: int) -> int:
+        await asyncio.sleep(0)
+        raise ValueError(x)
+
+    async def main() -> list[BaseException | int]:
+        return await asyncio.gather(*(fail(x) for x in range(3)), return_exceptions=True)
+
+    assert double(2) == 4
+    assert double.__name__ == "double"
+    assert [error.args for error in asyncio.run(main()) if isinstance(error, ValueError)] == [(0,), (1,), (2,)]
+    assert telemetry.count() == 3
+
+
+def test_generator_functions_are_refused_when_decorated() -> None:
+    """A generator function is refused at decoration, because what runs between its steps is not its own."""
+
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="generators"):
+        observe("agent")(numbers)
+
+
+@pytest.mark.parametrize(("boundary", "stage"), [("kitchen", None), ("agent", "lunch")])
+def test_wrong_boundary_or_stage_raises_at_construction(boundary: str, stage: str | None) -> None:
+    """A boundary or stage that does not exist is an error of the program, and raised where it is written."""
+    with pytest.raises(ValueError, match="not a valid"):
+        observe(boundary, stage=stage)
+
+
+def test_broken_exception_is_recorded_with_a_stand_in(telemetry: Telemetry) -> None:
+    """An exception whose str() raises is recorded by its type and leaves as it was (ray#44878)."""
+
+    class Broken(Exception):  # noqa: N818 - its name is part of the case
+        def __str__(self) -> str:
+            raise ValueError("no text")
+
+    error = Broken()
+    with telemetry.span("work"), pytest.raises(Broken) as caught, observe("agent"):
+        raise error
+    assert caught.value is error
+    found = telemetry.only_event()
+    assert found["exception.type"].endswith("Broken")
+    assert "no text" in found["failure.reason"]
+
+
+def test_same_exception_object_in_two_requests_is_two_failures(telemetry: Telemetry) -> None:
+    """One exception object raised again in another request is a new event there, caused by the first."""
+    shared = FailureError("session_lost", boundary="resources_server")
+    reports = []
+    for _ in range(3):
+        with FailureLog("resources_server") as log:
+            for _ in range(2):
+                with pytest.raises(FailureError), observe("resources_server"):
+                    raise shared
+            reports.append(log.report())
+    first, second, third = reports
+    (origin,) = first.events
+    assert len(second.events) == len(third.events) == 2
+    for report in (second, third):
+        (new,) = set(report.events) - {origin}
+        assert report.events[new].cause_id == origin
+        assert report.events[new].failure_kind == "session_lost"
+    assert telemetry.count() == 3
+
+
+def test_recording_outside_a_log_is_once_too(telemetry: Telemetry) -> None:
+    """Without a log, the same exception recorded twice at one boundary is one event."""
+    error = ValueError("x")
+    with telemetry.span("work"):
+        first = record_failure(error, boundary="harness")
+        second = record_failure(error, boundary=FailureBoundary.HARNESS)
+    assert first is not None
+    assert first == second
+    assert telemetry.count() == 1
+
+
+def test_own_span_of_observe_ends_with_the_summary(telemetry: Telemetry) -> None:
+    """`span=` opens a span around the block; a failure leaves its summary there and no exception event."""
+    with pytest.raises(ValueError, match="x"), observe("sandbox", span="sandbox.exec"):
+        raise ValueError("x")
+    span = telemetry.named("sandbox.exec")
+    assert [event.name for event in span.events] == ["gym.failure"]
+    assert span.status.status_code is StatusCode.ERROR
+    assert (span.attributes or {})["failure.id"] == telemetry.only_event()["failure.id"]
