@@ -68,13 +68,15 @@ class Guard:
             return False
         try:
             selfmetrics.dropped(self._cause)
-            warn_once(
-                f"guard:{self._cause}",
-                "internal error in %s (%s); the host program is unaffected\n%s",
-                self._cause,
-                type(error).__qualname__,
-                "".join(traceback.format_tb(trace, limit=-limits.GUARD_FRAMES)),
-            )
+            key = f"guard:{self._cause}"
+            if key not in _said:  # to format frames costs far more than what was guarded
+                warn_once(
+                    key,
+                    "internal error in %s (%s); the host program is unaffected\n%s",
+                    self._cause,
+                    type(error).__qualname__,
+                    "".join(traceback.format_tb(trace, limit=-limits.GUARD_FRAMES)),
+                )
         except Exception:  # noqa: BLE001, S110 - a broken meter or log handler must not reach the host either
             pass
         return True
