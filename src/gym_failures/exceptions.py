@@ -84,8 +84,6 @@ class FailureError(Exception):
     ) -> None:
         """Check the fields."""
         super().__init__(kind)
-        if isinstance(reason, str):  # its length depends on what went wrong, so it must not hide what did
-            reason = cut(clean(reason), limits.REASON_LENGTH)
         given: dict[str, Any] = {
             "failure_kind": kind,
             "boundary": boundary,
@@ -99,6 +97,10 @@ class FailureError(Exception):
             "foreign_error": foreign_error,
             "details": details,
         }
+        # What a text holds depends on what went wrong, so neither broken Unicode nor a long reason may hide what did.
+        given = {name: clean(value) if isinstance(value, str) else value for name, value in given.items()}
+        if isinstance(reason, str):
+            given["failure_reason"] = cut(given["failure_reason"], limits.REASON_LENGTH)
         try:
             self._take(FailureEvent(event_id="", **given))
         except ValidationError as error:
