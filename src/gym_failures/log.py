@@ -26,7 +26,7 @@ from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.ledger import Ledger
 from gym_failures.marks import Mark
-from gym_failures.operations import current_operation
+from gym_failures.operations import Attempt, current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
@@ -76,12 +76,15 @@ class FailureLog:
         recorder: FailureRecorder | None = None,
         span: Span | None = None,
         outer: "FailureLog | None" = None,
+        owner: str | None = None,
     ) -> None:
         """Say where failures are observed and what the request is.
 
         `operation` names it, as ``<service> <METHOD> <route>``. It and `stage` may be functions that do not raise; they
         are called when a failure needs them. `recorder` None takes the process's own; `span` None takes the span that
-        is current at entry, or now. Raises ValueError for a boundary or stage that does not exist.
+        is current at entry, or now. `owner` is the token of the marks that the log leaves on exceptions; None makes
+        one, so that another log's exceptions are told from its own. Raises ValueError for a boundary or stage that
+        does not exist.
         """
         self.boundary = FailureBoundary(boundary)
         self._stage = FailureStage(stage) if isinstance(stage, str) else stage
@@ -94,7 +97,7 @@ class FailureLog:
         self._ledger = Ledger()
         self._settled = False
         self._shared: dict[int, tuple[BaseException, FailureEvent]] = {}
-        self._owner: str | None = None
+        self._owner = owner
         self._token: Token[Any] | None = None
 
     @property
@@ -143,7 +146,7 @@ class FailureLog:
 
     # --- Observing ----------------------------------------------------------------------------------------------------
 
-    def observe_failure(
+    def observe_failure(  # noqa: PLR0913 - the fields of an event that its observer knows
         self,
         failure: BaseException | FailureEvent,
         *,
@@ -151,11 +154,13 @@ class FailureLog:
         stage: FailureStage | None = None,
         operation: str | None = None,
         span: Span | None = None,
+        attempt: Attempt | None = None,
     ) -> FailureEvent | None:
         """Record a failure once, on `span` (None: the current one), and return its event.
 
         `failure` is an exception, whose explicit causes are recorded with it, or a finished event. `boundary`, `stage`
-        and `operation` default to those of the log. Returns None when the package is switched off.
+        and `operation` default to those of the log, `attempt` to the last one of the current operation. Returns None
+        when the package is switched off.
         """
         with _LOG:
             if not self._recorder.config.enabled:
@@ -164,7 +169,11 @@ class FailureLog:
             where = trace.get_current_span() if span is None else span
             if isinstance(failure, FailureEvent):
                 return self._add(failure, semconv.ORIGIN_LOCAL, where)
-            return self._observe_exception(failure, at, stage or self.stage, operation or self.operation, where)
+            context: dict[str, Any] = {"stage": stage or self.stage, "operation": operation or self.operation}
+            call = attempt or current_operation()
+            if call is not None:
+                context |= {"operation_id": call.operation_id, "attempt_id": call.attempt_id}
+            return self._observe_exception(failure, at, context, where)
         return None
 
     def observe_reply(
@@ -192,6 +201,10 @@ class FailureLog:
                 failure_id = None if failure_id not in report.events else self._canonical_id(report.events[failure_id])
             return repair(events, failure_id=failure_id, omitted=report.omitted).report
         return None
+
+    def mark(self, event: FailureEvent) -> Mark:
+        """Return what is left on an exception that stands for `event`, which this log has recorded."""
+        return Mark((event,), self._token_of_marks())
 
     def fail(self, failure: BaseException | FailureEvent) -> FailureEvent | None:
         """Say that this request failed with `failure`, whatever status it answers with; the first call counts."""
@@ -274,27 +287,18 @@ class FailureLog:
     # --- Within -------------------------------------------------------------------------------------------------------
 
     def _observe_exception(
-        self,
-        error: BaseException,
-        boundary: FailureBoundary,
-        stage: FailureStage | None,
-        operation: str | None,
-        span: Span,
+        self, error: BaseException, boundary: FailureBoundary, context: Mapping[str, Any], span: Span
     ) -> FailureEvent | None:
         known = self._shared.get(id(error))
         if known is not None and known[0] is error and known[1].boundary is boundary:
             return known[1]
-        call = current_operation()
         found = failures_of(
             error,
             boundary=boundary,
-            stage=stage,
-            operation=operation,
-            operation_id=None if call is None else call.operation_id,
-            attempt_id=None if call is None else call.attempt_id,
             rules=self._recorder.config.rules,
             carried=self._carried,
             owner=self._token_of_marks(),
+            **context,
         )
         self._ledger.omitted = self._ledger.omitted or found.omitted
         fresh = {mark.events[0].event_id for mark in found.fresh}

@@ -3,9 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, NamedTuple
 
 from gym_failures.ids import new_id
+
+
+class Attempt(NamedTuple):
+    """One attempt of an operation, as its failure is labelled."""
+
+    operation_id: str
+    attempt_id: str
+    """``<operation_id>.<n>`` with n from 1."""
 
 
 class Operation:
@@ -23,9 +31,10 @@ class Operation:
         """The current attempt, ``<operation_id>.<n>`` with n from 1; None before the first one begins."""
         return f"{self.operation_id}.{self.attempts}" if self.attempts else None
 
-    def begin_attempt(self) -> None:
-        """Count one more attempt."""
+    def begin_attempt(self) -> Attempt:
+        """Count one more attempt and return it; its labels stay its own when others run at the same time."""
         self.attempts += 1
+        return Attempt(self.operation_id, f"{self.operation_id}.{self.attempts}")
 
 
 _current: Final[ContextVar[Operation | None]] = ContextVar("gym_failures_operation", default=None)
