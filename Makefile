@@ -70,7 +70,7 @@ bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a pr
 COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
 	--custom-compile-command 'make constraints' $(UPGRADE)
 # Every extra but `file`, which exists for the newest SDK only.
-OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument gym
+OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument reading gym
 
 .PHONY: constraints
 constraints: $(STAMP) ## Pin the newest versions for development, and the oldest supported ones for the matrix

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 
 from hypothesis import strategies as st
 
-from gym_failures import kinds, limits
+from gym_failures import kinds, limits, semconv
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.reading import EventRecord, SpanKind, SpanRecord
 from gym_failures.records import (
     EpisodeFailure,
     FailureDetails,
@@ -21,6 +22,7 @@ from gym_failures.records import (
     SandboxFailureDetails,
     SdkErrorDetails,
 )
+from tests import spans
 
 # What has broken exporters, headers or logs somewhere, in one alphabet.
 _AWKWARD = "模型服务超时서버🔥👩‍🚀🏳️‍🌈\0\r\n\t\x1b\x7f\u202e\u2028\ufeff\ufffd+%=,;:/\\\"'{}[]…~ a"
@@ -243,3 +245,65 @@ def chain_of(length: int) -> FailureReport:
 def chains(*, min_size: int = 1, max_size: int = 2_000) -> st.SearchStrategy[FailureReport]:
     """Draw a report that is one chain of causes."""
     return st.integers(min_size, max_size).map(chain_of)
+
+
+# Small pools, so that spans and events often point to each other, to themselves and to what is missing.
+_SPAN_NUMBERS = st.integers(1, 8)
+_EVENT_NAMES = st.sampled_from("abcdefg")
+
+
+def stored_events() -> st.SearchStrategy[EventRecord]:
+    """Draw span events that tell of a failure, local or relayed; causes may be missing and go round."""
+    return st.builds(
+        spans.told,
+        st.builds(
+            spans.failure, _EVENT_NAMES, st.none() | _EVENT_NAMES, reason=st.text(string.ascii_lowercase, max_size=4)
+        ),
+        origin=st.sampled_from([semconv.ORIGIN_LOCAL, semconv.ORIGIN_REMOTE]),
+        late=st.booleans(),
+        at=st.integers(0, 3),
+    )
+
+
+def stored_spans() -> st.SearchStrategy[list[SpanRecord]]:
+    """Draw distinct spans of two traces; parents may be missing and go round, and rollouts lie anyhow."""
+    one = st.builds(
+        lambda number, parent, events, **said: spans.span(number, parent, *events, **said),
+        _SPAN_NUMBERS,
+        st.none() | _SPAN_NUMBERS,
+        st.lists(stored_events(), max_size=3),
+        kind=st.sampled_from(SpanKind),
+        own=st.none() | _EVENT_NAMES,
+        rollout=st.sampled_from([None, None, "r1", "r2"]),
+        trace=st.sampled_from([spans.TRACE, "1" * 32]),
+        end=st.integers(0, 3),
+        dropped=st.sampled_from([0, 0, 0, 1]),
+    )
+    return st.lists(one, max_size=8, unique_by=lambda span: (span.trace_id, span.span_id))
+
+
+@st.composite
+def call_trees(draw: st.DrawFn) -> spans.Call:
+    """Draw a request with all beneath it: failures, recovered or not, late ones, and replies that get lost."""
+    numbers, names = itertools.count(1), itertools.count(1)
+
+    def observed(known: Mapping[str, FailureEvent]) -> FailureEvent:
+        cause = draw(st.none() | st.sampled_from(sorted(known))) if known else None
+        return spans.failure(f"e{next(names)}", cause, reason=draw(st.text(string.ascii_lowercase, max_size=40)))
+
+    def request(depth: int) -> spans.Call:
+        call = spans.Call(next(numbers), header_reason=draw(st.integers(0, 40)))
+        known: dict[str, FailureEvent] = {}
+        for calls_on in draw(st.lists(st.booleans(), max_size=3)):
+            if calls_on and depth:
+                callee, replied = request(depth - 1), draw(st.booleans())
+                call.calls.append((callee, replied))
+                known |= callee.sent().events if replied else {}
+            else:
+                call.local.append(observed(known))
+                known[call.local[-1].event_id] = call.local[-1]
+        call.own = draw(st.none() | st.sampled_from(sorted(known))) if known else None
+        call.late = [observed(known) for _ in range(draw(st.integers(0, 1)))]
+        return call
+
+    return request(3)

@@ -42,9 +42,6 @@ records, for the fields that they leave open too."""
 HEADER_BUDGET: Final = 2_048
 """Default size of a header value, in bytes; half of what nginx gives to all headers of a reply."""
 
-HEADER_BUDGET_MIN: Final = 128
-"""Smallest size that a header value may be given, in bytes."""
-
 HEADER_BUDGET_MIN: Final = 1_280
 """Smallest budget that may be set, in bytes; ours, measured: the own failure fits whatever its id and kind are, and the
 root cause too where ids and kinds are Latin. In the default budget both fit in any script of the basic plane."""

@@ -1,0 +1,28 @@
+"""Stored spans to failure reports.
+
+    for failed in read_reports("traces.jsonl", by="request"):
+        print(failed.trace_id, failed.report.failure_id, failed.missing_causes)
+
+Text is OTLP JSON, which needs the extra `reading`; spans of the SDK need none.
+"""
+
+from gym_failures.reading.model import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus
+from gym_failures.reading.rebuild import By, rebuild
+from gym_failures.reading.rebuilt import RebuiltReport
+from gym_failures.reading.reports import Reports, read_reports
+from gym_failures.reading.sdk import from_readable_span
+
+__all__ = [
+    "By",
+    "EventRecord",
+    "RebuiltReport",
+    "Reports",
+    "Skip",
+    "SpanKind",
+    "SpanLink",
+    "SpanRecord",
+    "SpanStatus",
+    "from_readable_span",
+    "read_reports",
+    "rebuild",
+]

@@ -1,0 +1,93 @@
+"""What any trace store knows of a span, in one shape.
+
+Every source turns what it holds into `SpanRecord`s; what comes after them knows no store.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class SpanKind(IntEnum):
+    """What a span is to its trace; the numbers are those of OTLP."""
+
+    UNSPECIFIED = 0
+    INTERNAL = 1
+    SERVER = 2
+    CLIENT = 3
+    PRODUCER = 4
+    CONSUMER = 5
+
+
+class SpanStatus(IntEnum):
+    """How a span ended; the numbers are those of OTLP."""
+
+    UNSET = 0
+    OK = 1
+    ERROR = 2
+
+
+@dataclass(slots=True)
+class EventRecord:
+    """One event of a span.
+
+    `time_ns` is nanoseconds since the epoch, 0 where the store has none. `dropped_attributes` counts what the SDK left
+    out and what could not be read.
+    """
+
+    name: str
+    time_ns: int = 0
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    dropped_attributes: int = 0
+
+
+class SpanLink(NamedTuple):
+    """Another span that a span points to, by the ids of both."""
+
+    trace_id: str
+    span_id: str
+
+
+@dataclass(slots=True)
+class SpanRecord:
+    """One span as it was stored.
+
+    Ids are lower-case hex. `parent_id` is None for the first span of a trace; a parent need not have been stored.
+    `service` is the `service.name` of `resource`, None where there is none. Times are nanoseconds since the epoch, 0
+    where the store has none. `dropped_events` and `dropped_attributes` count what the SDK left out and what could not
+    be read. A value is a str, bool, int, float, bytes, or a list or dict of these.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None = None
+    name: str = ""
+    kind: SpanKind = SpanKind.UNSPECIFIED
+    service: str | None = None
+    start_ns: int = 0
+    end_ns: int = 0
+    status: SpanStatus = SpanStatus.UNSET
+    attributes: Mapping[str, object] = field(default_factory=dict)
+    events: Sequence[EventRecord] = ()
+    links: Sequence[SpanLink] = ()
+    dropped_events: int = 0
+    dropped_attributes: int = 0
+    resource: Mapping[str, object] = field(default_factory=dict)
+
+
+class Skip(NamedTuple):
+    """Something that could not be read.
+
+    `line` counts from 1. `reason` says what was wrong and where, never what stood there.
+    """
+
+    line: int
+    reason: str
+
+
+class Parsed(NamedTuple):
+    """What a text held: the spans that could be read, and what was skipped."""
+
+    spans: list[SpanRecord]
+    skipped: list[Skip]

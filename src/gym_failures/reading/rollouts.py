@@ -1,0 +1,29 @@
+"""Which rollout each span belongs to."""
+
+from typing import Final
+
+from gym_failures import semconv
+from gym_failures.fields import as_text
+from gym_failures.reading.forest import Forest
+
+_MANY: Final = ""
+"""Stands for more than one rollout; no rollout has this id."""
+
+
+def rollouts_of(forest: Forest) -> list[str | None]:
+    """Return the rollout of each span of `forest`, by position; None where it is not known.
+
+    It is the one named on the span or nearest above. A server may learn the id only from the body that it passes on, so
+    a span without a name above takes the name beneath it, if there is only one.
+    """
+    rollouts = [as_text(span.attributes.get(semconv.NEMO_GYM_ROLLOUT_ID)) or None for span in forest.spans]
+    beneath = list(rollouts)
+    for position in reversed(range(len(rollouts))):
+        parent, name = forest.parents[position], beneath[position]
+        if parent >= 0 and name is not None and beneath[parent] != name:
+            beneath[parent] = name if beneath[parent] is None else _MANY
+    for position, parent in enumerate(forest.parents):
+        if rollouts[position] is None:
+            above = rollouts[parent] if parent >= 0 else None
+            rollouts[position] = above or beneath[position] or None
+    return rollouts
