@@ -1,33 +1,79 @@
-"""The report that a client library's exception carries in the headers of the reply it was made of.
+"""What is known of the reply that a client library's exception was made of.
 
-aiohttp's ClientResponseError and httpx's HTTPStatusError keep the reply's headers, also after pickle; so each hop's
-exception already holds what the server behind it reported.
+aiohttp's ClientResponseError, httpx's HTTPStatusError and the status errors of SDKs keep the reply or its headers, also
+after pickle. So each hop's exception already holds what the server behind it reported. What a client adapter observed
+of a reply without a report is found by the same way.
 """
 
 from collections.abc import Callable
+from typing import Final
+from weakref import ref
 
+from gym_failures.chain import Carried
 from gym_failures.header import decode_reports
+from gym_failures.marks import REMOTE, Mark
 from gym_failures.propagation import header_values
 from gym_failures.records import FailureReport
+from gym_failures.repair import chain_ids
+from gym_failures.text import text_of
+
+# By the id of a reply's part: headers and responses may define equality, and then have no hash.
+_remembered: Final[dict[int, tuple[ref[object], Mark]]] = {}
 
 
-def report_carried_by(error: BaseException, accepts: Callable[[str], bool]) -> FailureReport | None:
-    """Return the report in the headers that `error` holds, or None when there is none or its peer is not accepted.
+def remember(part: object, mark: Mark) -> None:
+    """Keep `mark` for exceptions that hold `part`, the response or the headers of a reply, as long as that lives."""
+    key = id(part)
+    _remembered[key] = (ref(part, lambda _: _remembered.pop(key, None)), mark)
+
+
+def remembered(part: object) -> Mark | None:
+    """Return the mark that is kept for this very `part` of a reply, or None."""
+    found = _remembered.get(id(part))
+    return found[1] if found is not None and found[0]() is part else None
+
+
+def mark_for(report: FailureReport) -> Mark | None:
+    """Return the mark of an exception that stands for what `report` says; None where it has no own failure."""
+    chain = chain_ids(report.events, report.failure_id)
+    return Mark(tuple(report.events[event_id] for event_id in chain), REMOTE) if chain else None
+
+
+def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried | None:
+    """Return what is known of the reply that `error` holds, or None when there is nothing or its peer is not accepted.
 
     `accepts` is asked with the URL of the request (`Config.accepts`). Raises nothing but what `accepts` raises.
     """
-    headers = _first(error, "headers") or _first(_first(error, "response"), "headers")
-    if headers is None:
+    response, headers = _attribute(error, "response"), _attribute(error, "headers")
+    if response is None and headers is None:
         return None
-    report = decode_reports(header_values(headers))
-    if report is None:
+    known = remembered(response) or remembered(headers)
+    if known is not None:
+        return Carried(known, omitted=False)
+    headers = _attribute(response, "headers") if headers is None else headers
+    values = [] if headers is None else header_values(headers)
+    if not values:
         return None
-    request = _first(error, "request_info") or _first(error, "request") or _first(_first(error, "response"), "request")
-    url = _first(request, "real_url") or _first(request, "url")
-    return report if url is not None and accepts(str(url)) else None
+    url = _url_of(error, response)
+    report = decode_reports(values) if url is not None and accepts(url) else None
+    mark = None if report is None else mark_for(report)
+    return None if report is None or mark is None else Carried(mark, report.omitted)
 
 
-def _first(source: object, name: str) -> object | None:
+def _url_of(error: BaseException, response: object) -> str | None:
+    """Return the URL that answered, from aiohttp's `request_info`, or from the response or request of the others."""
+    for holder, name in (
+        (_attribute(error, "request_info"), "real_url"),
+        (response, "url"),
+        (_attribute(error, "request"), "url"),
+    ):
+        url = _attribute(holder, name)
+        if url is not None:
+            return text_of(url)
+    return None
+
+
+def _attribute(source: object, name: str) -> object | None:
     """Return an attribute of a foreign object, or None when it has none or reading it raises."""
     try:
         return getattr(source, name, None)

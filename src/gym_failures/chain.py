@@ -15,13 +15,21 @@ from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.making import foreign_event, shaped_event
 from gym_failures.marks import REMOTE, Mark, cause_of, mark_of, members_of, set_mark
-from gym_failures.records import FailureEvent, FailureReport
-from gym_failures.repair import chain_ids
+from gym_failures.records import FailureEvent
 from gym_failures.shapes import shape_of
 from gym_failures.text import clean, cut, type_name, wire_id
 
 _Chain = tuple[FailureEvent, ...]
 """A failure, its cause, that one's cause and so on."""
+
+
+class Carried(NamedTuple):
+    """What is known of the reply that an exception was made of."""
+
+    mark: Mark
+    """The failure of the reply: what it reported, or what was observed of it here."""
+    omitted: bool
+    """Whether the reply said that events are missing."""
 
 
 class Failures(NamedTuple):
@@ -48,14 +56,14 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     operation_id: str | None = None,
     attempt_id: str | None = None,
     rules: Sequence[Rule] = (),
-    carried: Callable[[BaseException], FailureReport | None] | None = None,
+    carried: Callable[[BaseException], Carried | None] | None = None,
     owner: str | None = None,
 ) -> Failures:
     """Build the events of `error` and of its explicit causes, and mark each exception with its own.
 
     `boundary` is where the caller observed it. A failure of another boundary, or of another process, becomes the cause
     of a new event at `boundary`. With None, nothing is invented: foreign exceptions alone give no event. `carried`
-    finds the report in an exception that a client library made of a reply. `owner` is the token of the asking log:
+    finds what is known of the reply that a client library made an exception of. `owner` is the token of the asking log:
     events that it has recorded at the same boundary are returned as they are; None takes every mark as it is.
     """
     context: dict[str, Any] = {}
@@ -82,7 +90,7 @@ class _Walk:
     stage: FailureStage | None
     context: Mapping[str, Any]
     rules: Sequence[Rule]
-    carried: Callable[[BaseException], FailureReport | None] | None
+    carried: Callable[[BaseException], Carried | None] | None
     owner: str | None
     events: dict[str, FailureEvent] = field(default_factory=dict)
     fresh: list[Mark] = field(default_factory=list)
@@ -156,14 +164,13 @@ class _Walk:
         return chain, foreign
 
     def _carried_mark(self, error: BaseException) -> Mark | None:
-        """Mark an exception with the failure that the reply it was made of reported."""
-        report = None if self.carried is None else self.carried(error)
-        if report is None or report.failure_id is None:
+        """Mark an exception with the failure that is known of the reply it was made of."""
+        carried = None if self.carried is None else self.carried(error)
+        if carried is None:
             return None
-        self.omitted = self.omitted or report.omitted
-        mark = Mark(tuple(report.events[one] for one in chain_ids(report.events, report.failure_id)), REMOTE)
-        set_mark(error, mark)
-        return mark
+        self.omitted = self.omitted or carried.omitted
+        set_mark(error, carried.mark)
+        return carried.mark
 
     def _members_of(self, group: BaseException, boundary: FailureBoundary | None, chain: _Chain) -> _Chain:
         """Build the events of a group's leaves; the first one is the group's cause unless it has one already.

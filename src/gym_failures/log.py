@@ -17,8 +17,8 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from gym_failures import limits, semconv
-from gym_failures.carried import report_carried_by
-from gym_failures.chain import failures_of
+from gym_failures.carried import carried_by
+from gym_failures.chain import Carried, failures_of
 from gym_failures.classify import default_kind
 from gym_failures.guard import Guard
 from gym_failures.header import decode_reports
@@ -313,8 +313,8 @@ class FailureLog:
             self._shared[id(error)] = (error, own)
         return own
 
-    def _carried(self, error: BaseException) -> FailureReport | None:
-        return report_carried_by(error, self._recorder.config.accepts)
+    def _carried(self, error: BaseException) -> Carried | None:
+        return carried_by(error, self._recorder.config.accepts)
 
     def _own_mark(self, mark: Mark, written: Mapping[str, FailureEvent]) -> None:
         mark.events = tuple(written.get(event.event_id, event) for event in mark.events)

@@ -14,7 +14,7 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from gym_failures.carried import report_carried_by
+from gym_failures.carried import carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary, FailureStage
@@ -94,15 +94,14 @@ def _record_without_log(
         event = canonical(failure, recorder.config)
         recorder.write(event, span=span)
         return event
-    context = span.get_span_context()
-    owner = f"trace:{context.trace_id:032x}" if context.is_valid else _NO_OWNER
+    owner = owner_of(span)
     found = failures_of(
         failure,
         boundary=None if boundary is None else FailureBoundary(boundary),
         stage=stage,
         operation=operation,
         rules=recorder.config.rules,
-        carried=functools.partial(report_carried_by, accepts=recorder.config.accepts),
+        carried=functools.partial(carried_by, accepts=recorder.config.accepts),
         owner=owner,
     )
     clean: dict[str, FailureEvent] = {}
@@ -113,6 +112,12 @@ def _record_without_log(
         mark.owner = owner
         recorder.write(event, span=span)
     return None if found.own is None else clean.get(found.own.event_id, found.own)
+
+
+def owner_of(span: Span) -> str:
+    """Return the token of marks that are left where there is no log: one for all that happens in the span's trace."""
+    context = span.get_span_context()
+    return f"trace:{context.trace_id:032x}" if context.is_valid else _NO_OWNER
 
 
 class observe:  # noqa: N801 - used as a function, like contextlib's own
