@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
+from types import TracebackType
 from typing import Final, NamedTuple
 
 from gym_failures.ids import new_id
@@ -58,3 +59,20 @@ def operation() -> Iterator[Operation]:
         yield opened
     finally:
         _current.reset(token)
+
+
+class no_operation:  # noqa: N801 - used as a function, like contextlib's own
+    """Close off the operation outside within the block: for a server that is called from within its own process."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        """Put the operation outside out of sight, if there is one."""
+        self._token: Token[Operation | None] | None = None if _current.get() is None else _current.set(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Bring it back."""
+        if self._token is not None:
+            _current.reset(self._token)
