@@ -14,7 +14,7 @@ from gym_failures.records import SdkErrorDetails
 from gym_failures.rules import DEFAULT_RULES, SDK_SHAPE, Rule
 from gym_failures.text import clean, cut, text_of, type_name
 
-__all__ = ["DEFAULT_RULES", "Classification", "Rule", "classify", "default_kind", "kind_for_status"]
+__all__ = ["DEFAULT_RULES", "Classification", "Rule", "classify", "default_kind", "kind_for_status", "kind_of_reply"]
 
 _BY_BOUNDARY: Final[Mapping[FailureBoundary, str]] = {
     FailureBoundary.AGENT: kinds.AGENT_RUN_ERROR,
@@ -76,6 +76,12 @@ def kind_for_status(status: int | None, *, code: str | None = None) -> str | Non
     if status in _DENIED_STATUSES or status >= limits.SERVER_ERROR_STATUS:
         return kinds.PROVIDER_UNAVAILABLE
     return kinds.PROTOCOL_VIOLATION
+
+
+def kind_of_reply(status: int, *, boundary: FailureBoundary, stage: FailureStage | None = None) -> str:
+    """Return the kind of a failed call that was answered with `status`, for an observer at `boundary`."""
+    kind = kind_for_status(status)
+    return default_kind(boundary, stage) if kind is None or _is_misplaced(kind, boundary) else kind
 
 
 def classify(
@@ -176,8 +182,12 @@ def _has_sdk_shape(error: BaseException) -> bool:
 def _kind_by_status(error: BaseException, rule: Rule, status: int | None, boundary: FailureBoundary) -> str | None:
     code = next((found for path in rule.code if isinstance(found := _look(error, path), str)), None)
     kind = kind_for_status(status, code=code)
-    about_a_provider = kind in {kinds.PROVIDER_UNAVAILABLE, kinds.PROTOCOL_VIOLATION}
-    return None if about_a_provider and not (rule.provider or boundary in _PROVIDERS) else kind
+    return None if kind is not None and not rule.provider and _is_misplaced(kind, boundary) else kind
+
+
+def _is_misplaced(kind: str, boundary: FailureBoundary) -> bool:
+    """Tell whether `kind` speaks of a provider where the peer is none."""
+    return kind in {kinds.PROVIDER_UNAVAILABLE, kinds.PROTOCOL_VIOLATION} and boundary not in _PROVIDERS
 
 
 def _inner(error: BaseException, rule: Rule, own: _Index | None, hops: int) -> tuple[Rule, BaseException] | None:
