@@ -30,7 +30,7 @@ from gym_failures.operations import Attempt, current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
-from gym_failures.recording import current
+from gym_failures.recording import current, owner_of
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import repair
 
@@ -407,3 +407,18 @@ def current_log() -> FailureLog | None:
     """Return the log of the request that this code works for, or None outside of one."""
     log = current.get()
     return log if isinstance(log, FailureLog) else None
+
+
+def log_here(
+    boundary: FailureBoundary = FailureBoundary.COLLECTION, recorder: FailureRecorder | None = None
+) -> FailureLog:
+    """Return the log of the request that this code works for, or outside of one a new log that nobody else has.
+
+    What the new one observes, at `boundary` with `recorder` (None: the process's own), is on the current span and
+    counted, and an exception that it marks is known to `record_failure` in the same trace.
+    """
+    log = current_log()
+    if log is not None:
+        return log
+    span = trace.get_current_span()
+    return FailureLog(boundary, recorder=recorder, span=span, owner=owner_of(span))
