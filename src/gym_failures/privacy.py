@@ -35,13 +35,13 @@ _PAIR: Final = re.compile(
     r"(?i)((?:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|cookie|[_-]key|apikey)"
     r"[\\\"']{0,4}\s{0,8}[:=]\s{0,8})"
     r"((?:basic|bearer|digest|token)\s{1,8})?"
-    r"(?:\\?\"[^\"]*\"?|\\?'[^']*'?|[^\s\"',;&)}\]]+)"
+    r"(?:(?:\\?\"[^\"]*\"?|\\?'[^']*'?)[^\s\"',;&)}\]]*|[^\s\"',;&)}\]]+)"
 )
 _PAIR_WORDS: Final = ("pass", "pwd", "secret", "token", "credential", "authorization", "cookie", "key")
 
 
 def scrub(text: str) -> str:
-    """Return `text` with ``***`` in place of what looks like a secret; the same object when nothing does.
+    """Return `text` with ``***`` in place of what looks like a secret.
 
     Hidden are bearer and basic credentials, keys with well-known beginnings, private keys, values named like secrets,
     and user information and query strings of URLs. Takes linear time.
@@ -131,12 +131,14 @@ def _changes(record: BaseModel, fields: tuple[str, ...], change: Callable[[str],
     values = record.__dict__
     for field in fields:
         before = values[field]
-        if before and (after := change(before)) is not before and after != before:
+        if before is not None and (after := change(before)) is not before and after != before:
             changes[field] = after
     return changes
 
 
 def _hide(text: str, config: Config) -> str:
+    if not text:
+        return text
     text = clean(text)
     if config.scrub:
         text = scrub(text)
