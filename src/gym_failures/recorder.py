@@ -5,10 +5,10 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opentelemetry import metrics, trace
-from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode
+from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
 
 from gym_failures import kinds, limits, semconv
 from gym_failures._version import __version__
@@ -17,9 +17,6 @@ from gym_failures.config import Config, ConfigError
 from gym_failures.guard import warn_once
 from gym_failures.privacy import reason_policy
 from gym_failures.records import FailureEvent
-
-if TYPE_CHECKING:
-    from gym_failures.kinds import FailureBoundary, FailureStage
 
 _REASON_KEYS: Final = (semconv.FAILURE_REASON, semconv.FOREIGN_ERROR_MESSAGE, semconv.SANDBOX_STATUS_REASON)
 
@@ -53,7 +50,7 @@ class FailureRecorder:
             semconv.METRIC_REQUESTS_FAILED, unit="{request}", description="Requests whose outcome was a failure."
         )
         self._namespaced: set[str] = set()
-        self._labels: dict[tuple[str, FailureBoundary, FailureStage | None, bool], dict[str, str | bool]] = {}
+        self._labels: dict[tuple[str, str, str | None, bool], dict[str, str | bool]] = {}
         self._lines = logging.getLogger(semconv.LOGGER_FAILURES)
         self._always_line = self.config.log_lines == "always"
         self._ever_line = self.config.log_lines != "never"
@@ -75,9 +72,19 @@ class FailureRecorder:
         """
         carried = self._on_a_span(event, origin, span, request_span, late=late)
         if origin == semconv.ORIGIN_LOCAL:
-            self._failures.add(1, self._labels_of(event))
+            self.count(event)
         if self._always_line or (self._ever_line and not carried and origin == semconv.ORIGIN_LOCAL):
             self._line(event, origin, span or request_span, late=late)
+
+    def count(self, event: FailureEvent) -> None:
+        """Count one local failure."""
+        self._failures.add(1, self._labels_of(event))
+
+    def is_silent(self, span: Span) -> bool:
+        """Tell whether of an event on `span` only the count would be seen, so that its text need not be made."""
+        if span.is_recording() or span.get_span_context().trace_flags & TraceFlags.SAMPLED:
+            return False
+        return not (self._ever_line and self._lines.isEnabledFor(logging.WARNING))
 
     def summarize(self, span: Span, event: FailureEvent, *, omitted: bool = False) -> None:
         """Say on `span` which failure is its own, and set its status to ERROR unless it was cancelled.
@@ -109,7 +116,7 @@ class FailureRecorder:
         target = span if span is not None and span.is_recording() else request_span
         if target is not None and target.is_recording():
             attributes = self._attributes(event, origin, late=late)
-            if len(getattr(target, "events", ())) < _event_room(target):
+            if _events_on(target) < _event_room(target):
                 target.add_event(semconv.EVENT_NAME, attributes)
                 return True
             return self._on_a_short_span(attributes, target)
@@ -157,18 +164,21 @@ class FailureRecorder:
         self._lines.warning("%s", json.dumps(line, ensure_ascii=False, separators=(",", ":")))
 
     def _labels_of(self, event: FailureEvent) -> dict[str, str | bool]:
-        kind = self._label(event.failure_kind)
-        key = (kind, event.boundary, event.stage, event.cause_id is None)
+        # `_value_` is the documented field behind `value`, whose descriptor costs as much as all the rest here.
+        stage = None if event.stage is None else event.stage._value_
+        key = (event.failure_kind, event.boundary._value_, stage, event.cause_id is None)
         labels = self._labels.get(key)
         if labels is None:
+            kind = self._label(event.failure_kind)
             labels = {
                 semconv.FAILURE_KIND: kind,
                 semconv.FAILURE_BOUNDARY: event.boundary.value,
                 semconv.FAILURE_ROOT: event.cause_id is None,
             }
-            if event.stage is not None:
-                labels[semconv.FAILURE_STAGE] = event.stage.value
-            self._labels[key] = labels
+            if stage is not None:
+                labels[semconv.FAILURE_STAGE] = stage
+            if kind != semconv.KIND_OTHER:  # other kinds are without number
+                self._labels[key] = labels
         return labels
 
     def _label(self, kind: str) -> str:
@@ -179,6 +189,12 @@ class FailureRecorder:
             self._namespaced.add(kind)
             return kind
         return semconv.KIND_OTHER
+
+
+def _events_on(span: Span) -> int:
+    """Return how many events `span` holds; the SDK's public property copies them all, so it is the second choice."""
+    held = getattr(span, "_events", None)
+    return len(getattr(span, "events", ()) if held is None else held)
 
 
 def _event_room(span: Span) -> int:

@@ -91,6 +91,9 @@ def _record_without_log(
     if not recorder.config.enabled:
         return None
     if isinstance(failure, FailureEvent):
+        if recorder.is_silent(span):
+            recorder.count(failure)
+            return failure
         event = canonical(failure, recorder.config)
         recorder.write(event, span=span)
         return event
