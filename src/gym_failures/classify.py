@@ -55,7 +55,7 @@ class Classification(NamedTuple):
     reason: str
     """Text for people, at most 2,000 characters: chosen, where `str()` could hold request data."""
     recognised: bool
-    """Whether a rule knows the exception; if not, `kind` is that of the boundary."""
+    """Whether a rule tells the kind; if not, `kind` is that of the boundary."""
 
 
 def default_kind(boundary: FailureBoundary, stage: FailureStage | None = None) -> str:
@@ -108,7 +108,7 @@ def classify(
     details = None
     if rule.message is not None:
         details = SdkErrorDetails(exception_type=type_name(error), message=message, http_status=status)
-    return Classification(kind or default_kind(boundary, stage), details, status, message, recognised=True)
+    return Classification(kind or default_kind(boundary, stage), details, status, message, recognised=kind is not None)
 
 
 _Index = Mapping[str, tuple[Rule, ...]]

@@ -32,7 +32,7 @@ def foreign_event(  # noqa: PLR0913 - what an observer knows
         kind = members_kind
     # Of a plain exception, type and reason say all. So what was foreign to it is looked for below.
     details = found[0].foreign_error
-    if best or not found[0].recognised:
+    if details is None and not found[0].recognised:
         details = _details(foreign, found, best or 1)
     fields = {
         **context,
