@@ -47,10 +47,6 @@ def scrub(text: str) -> str:
     and user information and query strings of URLs. Takes linear time.
     """
     # The looks at the text before each pattern are what makes text without secrets cheap.
-    if "://" in text:
-        text = _URL.sub(_without_secrets, text)
-    if "?" in text and "=" in text:
-        text = _QUERY.sub(f"?{HIDDEN}", text)
     if "-" in text or "_" in text or "AKIA" in text or "ASIA" in text or "AIza" in text or "eyJ" in text:
         text = _PRIVATE_KEY.sub(HIDDEN, text)
         text = _KEY.sub(rf"\1{HIDDEN}", text)
@@ -61,6 +57,11 @@ def scrub(text: str) -> str:
         text = _BASIC.sub(f"Basic {HIDDEN}", text)
     if (":" in text or "=" in text) and any(word in lower for word in _PAIR_WORDS):
         text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
+    # Last, because what the others hide is no more part of a URL.
+    if "://" in text:
+        text = _URL.sub(_without_secrets, text)
+    if "?" in text and "=" in text:
+        text = _QUERY.sub(f"?{HIDDEN}", text)
     return text
 
 
