@@ -169,7 +169,7 @@ def test_a_name_that_only_resembles_is_neither(name):
     assert (is_registered(name), is_namespaced(name)) == (False, False)
 
 
-@pytest.mark.parametrize("name", [None, 5, 2.5, b"judge_failed", [], {}, ("judge_failed",), object()], ids=repr)
+@pytest.mark.parametrize("name", [None, 5, 2.5, b"judge_failed", [], {}, ("judge_failed",)], ids=repr)
 def test_what_is_no_text_is_neither(name):
     """Anything but text is no name, and to ask about it raises nothing, not even for the unhashable."""
     assert (is_registered(name), is_namespaced(name)) == (False, False)

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
@@ -15,10 +14,8 @@ from gym_failures._version import __version__
 from gym_failures.attributes import to_attributes
 from gym_failures.config import Config, ConfigError
 from gym_failures.guard import warn_once
-from gym_failures.privacy import reason_policy
+from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureEvent
-
-_REASON_KEYS: Final = (semconv.FAILURE_REASON, semconv.FOREIGN_ERROR_MESSAGE, semconv.SANDBOX_STATUS_REASON)
 
 
 class FailureRecorder:
@@ -141,16 +138,9 @@ class FailureRecorder:
 
     def _attributes(self, event: FailureEvent, origin: str, *, late: bool) -> dict[str, str | int | bool]:
         root = event.cause_id is None if origin == semconv.ORIGIN_LOCAL else None
-        attributes = to_attributes(event, origin=origin, root=root, late=late)
         if self._policy is not None:
-            for key in _REASON_KEYS:
-                if key in attributes:
-                    shortened = self._policy(str(attributes[key]))
-                    if shortened:
-                        attributes[key] = shortened
-                    else:
-                        del attributes[key]
-        return attributes
+            event = shortened(event, self._policy)
+        return to_attributes(event, origin=origin, root=root, late=late)
 
     def _line(self, event: FailureEvent, origin: str, span: Span | None, *, late: bool) -> None:
         if not self._lines.isEnabledFor(logging.WARNING):
