@@ -201,8 +201,10 @@ class FailureReport(_Record):
         """
         # Needs no validation: causes resolve within each report, so an own event never points to an added one, and a
         # cycle of added events alone would have been a cycle in `other`.
-        added = {event_id: event for event_id, event in other.events.items() if event_id not in self.events}
-        return self.model_copy(update={"events": self.events | added, "omitted": self.omitted or other.omitted})
+        events = self.events.copy()
+        for event_id, event in other.events.items():
+            events.setdefault(event_id, event)
+        return self.model_copy(update={"events": events, "omitted": self.omitted or other.omitted})
 
     @field_validator("events", mode="before")
     @classmethod
@@ -210,7 +212,9 @@ class FailureReport(_Record):
         if not isinstance(value, Mapping):
             return value
         return {
-            event_id: {"event_id": event_id, **event} if isinstance(event, Mapping) else event
+            event_id: {**event, "event_id": event_id}
+            if isinstance(event, Mapping) and "event_id" not in event
+            else event
             for event_id, event in value.items()
         }
 
