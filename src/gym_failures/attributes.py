@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from gym_failures import semconv
+from gym_failures.exceptions import GymFailuresError
 from gym_failures.fields import (
     BOUNDARY,
     CAUSE_ID,
@@ -34,7 +35,9 @@ _LINKS: Final = (CAUSE_ID, BOUNDARY, KIND, EVENT_ID)
 _REQUIRED: Final = (EVENT_ID, KIND, BOUNDARY)
 
 _ORIGINS: Final = {origin: origin for origin in (semconv.ORIGIN_LOCAL, semconv.ORIGIN_REMOTE)}
-_ORIGIN: Final = Field("origin", semconv.FAILURE_ORIGIN, Codec(str, lambda value: _ORIGINS.get(as_text(value) or "")))
+_ORIGIN: Final = Field(
+    "origin", semconv.FAILURE_ORIGIN, Codec(str, lambda value: _ORIGINS.get(as_text(value) or ""), str)
+)
 _ROOT: Final = Field("root", semconv.FAILURE_ROOT, FLAG)
 _LATE: Final = Field("late", semconv.FAILURE_LATE, FLAG)
 
@@ -59,7 +62,7 @@ _WRITE_DETAILS: Final = {boundary: rows(fields, keyed=True) for boundary, fields
 _WRITE_LINKS: Final = rows(_LINKS, keyed=True)
 
 
-class AttributesError(ValueError):
+class AttributesError(GymFailuresError, ValueError):
     """Name the attribute for want of which a set of attributes is no failure event."""
 
 
@@ -86,18 +89,17 @@ def to_attributes(
     (mlflow#24123), an id or a kind that is empty or too long becomes what `text.wire_id` makes of it, and a whole
     number that OTLP has no room for is written as text.
     """
-    attributes: dict[str, Scalar] = {}
-    write(event, _WRITE_CONTEXT, attributes)
+    attributes = write(event, _WRITE_CONTEXT)
     if event.foreign_error is not None:
-        write(event.foreign_error, _WRITE_FOREIGN_ERROR, attributes)
+        attributes |= write(event.foreign_error, _WRITE_FOREIGN_ERROR)
     if event.details is not None:
-        write(event.details, _WRITE_DETAILS[event.boundary], attributes)
+        attributes |= write(event.details, _WRITE_DETAILS[event.boundary])
     attributes[_ORIGIN.key] = origin
     if root is not None:
         attributes[_ROOT.key] = root
     if late:
         attributes[_LATE.key] = True
-    write(event, _WRITE_LINKS, attributes)
+    attributes |= write(event, _WRITE_LINKS)
     return attributes
 
 
@@ -129,8 +131,8 @@ def read_attributes(attributes: Mapping[str, object]) -> ReadEvent:
     for field in _REQUIRED:
         if field.name not in event:
             raise AttributesError(f"{field.key} {'cannot be used' if field.key in dropped else 'is missing'}")
-    foreign_error = parts.get(_FOREIGN, {})
-    if "exception_type" in foreign_error:
+    foreign_error = parts.get(_FOREIGN)
+    if foreign_error is not None and "exception_type" in foreign_error:
         del parts[_FOREIGN]
     details = parts.pop(event[BOUNDARY.name], None)
     if parts:  # what the event has no place for

@@ -8,13 +8,20 @@ return them; what is too long is cut; what cannot be used is None and costs its 
 import re
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 from pydantic import BaseModel
+from pydantic import Field as Bounds
 
 from gym_failures import limits, semconv
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.records import FailureEvent, ModelFailureDetails, SandboxFailureDetails, SdkErrorDetails
+from gym_failures.records import (
+    FailureEvent,
+    FailureReport,
+    ModelFailureDetails,
+    SandboxFailureDetails,
+    SdkErrorDetails,
+)
 from gym_failures.text import clean, cut, wire_id
 
 Scalar = str | int | bool
@@ -37,6 +44,8 @@ class Codec(NamedTuple):
 
     write: Writer
     read: Reader
+    exact: Any
+    """The type of what reading leaves as it is: JSON of that type need not be read value by value."""
 
 
 class Field(NamedTuple):
@@ -60,41 +69,45 @@ def as_text(value: object) -> str | None:
     return None
 
 
+# Each reader first looks for what nearly always comes, because reading a header has a budget in time.
+
+
 def _text(limit: int, *, least: int = 0) -> Codec:
     def read(value: object) -> str | None:
-        if type(value) is str and least <= len(value) <= limit and value.isascii():
-            return value  # nearly always, and reading a header has a budget
+        if type(value) is str and value.isascii() and least <= len(value) <= limit:
+            return value
         text = as_text(value)
         return None if text is None or len(text) < least else cut(text, limit)
 
-    return Codec(clean, read)
+    return Codec(clean, read, Annotated[str, Bounds(min_length=least, max_length=limit)])
 
 
-def _read_id(value: object) -> str | None:
-    if type(value) is str and value.isascii() and 0 < len(value) <= limits.WIRE_ID_LENGTH:
-        return value
-    text = as_text(value)
-    return wire_id(text) if text else None
+def _id(*, least: int, writer: Writer) -> Codec:
+    """Return the codec of an id: one that is too long is not cut, but stays different from any other."""
 
+    def read(value: object) -> str | None:
+        if type(value) is str and value.isascii() and least <= len(value) <= limits.WIRE_ID_LENGTH:
+            return value
+        text = as_text(value)
+        if text is None or len(text) < least:
+            return None
+        return wire_id(text) if text else text
 
-def _read_label(value: object) -> str | None:
-    """Read an id that may be empty and that nothing refers to; one that is too long stays different from another."""
-    text = as_text(value)
-    return wire_id(text) if text and len(text) > limits.ID_LENGTH else text
+    return Codec(writer, read, Annotated[str, Bounds(min_length=least, max_length=limits.WIRE_ID_LENGTH)])
 
 
 def _read_number(value: object) -> int | None:
+    if type(value) is int:
+        return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
-    if isinstance(value, int):
-        return None if isinstance(value, bool) else value
-    text = as_text(value)
+    text = None if isinstance(value, bool) else as_text(value)
     match = None if text is None else _WHOLE_NUMBER.fullmatch(text.strip())
     return None if match is None else int(match[1])
 
 
 def _read_http_status(value: object) -> int | None:
-    number = _read_number(value)
+    number = value if type(value) is int else _read_number(value)
     return number if number is not None and limits.HTTP_STATUS_MIN <= number <= limits.HTTP_STATUS_MAX else None
 
 
@@ -114,17 +127,23 @@ def _read_flag(value: object) -> bool | None:
 
 def _choice(members: type[Enum]) -> Codec:
     known = {str(member.value): member for member in members}
-    return Codec(lambda member: str(member.value), lambda value: known.get(as_text(value) or ""))
+
+    def read(value: object) -> Enum | None:
+        return known.get(value if type(value) is str else as_text(value) or "")
+
+    return Codec(lambda member: member.value, read, members)
 
 
-FLAG: Final = Codec(bool, _read_flag)
-_ID: Final = Codec(wire_id, _read_id)
-_LABEL: Final = Codec(clean, _read_label)
+FLAG: Final = Codec(bool, _read_flag, bool)
+_ID: Final = _id(least=1, writer=wire_id)
+_LABEL: Final = _id(least=0, writer=clean)
 _NAME: Final = _text(limits.NAME_LENGTH)
 _TYPE_NAME: Final = _text(limits.TYPE_NAME_LENGTH)
 _REASON: Final = _text(limits.REASON_LENGTH)
-_HTTP_STATUS: Final = Codec(int, _read_http_status)
-_INTEGER: Final = Codec(_write_integer, _read_number)
+_HTTP_STATUS: Final = Codec(
+    int, _read_http_status, Annotated[int, Bounds(ge=limits.HTTP_STATUS_MIN, le=limits.HTTP_STATUS_MAX)]
+)
+_INTEGER: Final = Codec(_write_integer, _read_number, int)
 
 CONTEXT: Final = (
     Field("failure_reason", semconv.FAILURE_REASON, _REASON, absent=""),
@@ -169,42 +188,42 @@ def rows(fields: tuple[Field, ...], *, keyed: bool) -> tuple[Row, ...]:
     return tuple((field.name, field.key if keyed else field.name, field.codec.write, field.absent) for field in fields)
 
 
-def write(record: BaseModel, table: tuple[Row, ...], to: dict[str, Scalar]) -> None:
-    """Add to `to` what is present in `record`, made fit to leave the process."""
+def write(record: BaseModel, table: tuple[Row, ...]) -> dict[str, Scalar]:
+    """Return what is present in `record`, made fit to leave the process."""
     values = record.__dict__
+    written: dict[str, Scalar] = {}
     for name, key, writer, absent in table:
         value = values[name]
         if value != absent and (scalar := writer(value)) is not None:
-            to[key] = scalar
+            written[key] = scalar
+    return written
 
 
-def assemble(event: Values, foreign_error: Values, details: Values | None) -> FailureEvent:
+def assemble(event: Values, foreign_error: Values | None, details: Values | None) -> FailureEvent:
     """Return the event of values that readers have checked; it needs id, kind and boundary.
 
-    A foreign error without a type is left out, and so are details where the boundary has none; None is no details.
+    A foreign error without a type is left out, and so are details where the boundary has none; None is none.
     """
-    if "exception_type" in foreign_error:
-        event["foreign_error"] = _unchecked(SdkErrorDetails, {"message": "", **foreign_error})
+    if foreign_error is not None and "exception_type" in foreign_error:
+        event["foreign_error"] = unchecked(SdkErrorDetails, {"message": "", **foreign_error})
     if details is not None and (schema := _DETAILS_RECORD.get(event["boundary"])) is not None:
-        event["details"] = _unchecked(schema, details)
-    return _unchecked(FailureEvent, event)
+        event["details"] = unchecked(schema, details)
+    return unchecked(FailureEvent, event)
 
 
-def _unchecked(record: type[_Record], values: Values) -> _Record:
-    """Return a record of values that are known to be legal, made as unpickling makes it.
+def unchecked(record: type[_Record], values: Values) -> _Record:
+    """Return a record of values that are known to be legal; what is absent gets its default.
 
-    To validate them again costs as much as all the rest of reading a header, and would log an unregistered kind, which
-    is text from outside.
+    Validating them again would cost as much as all the rest of reading a header, and would log an unregistered kind,
+    which is text from outside. `model_construct` costs five times as much as this. The names are those that pydantic
+    documents for `BaseModel`.
     """
     made = record.__new__(record)
-    made.__setstate__(
-        {
-            "__dict__": _DEFAULTS[record] | values,
-            "__pydantic_fields_set__": set(values),
-            "__pydantic_extra__": None,
-            "__pydantic_private__": None,
-        }
-    )
+    set_attribute = object.__setattr__  # the records are frozen
+    set_attribute(made, "__dict__", _DEFAULTS[record] | values)
+    set_attribute(made, "__pydantic_fields_set__", set(values))
+    set_attribute(made, "__pydantic_extra__", None)
+    set_attribute(made, "__pydantic_private__", None)
     return made
 
 
@@ -214,5 +233,5 @@ _DETAILS_RECORD: Final[Mapping[FailureBoundary, type[SandboxFailureDetails | Mod
 }
 _DEFAULTS: Final[Mapping[type[BaseModel], Values]] = {
     record: {name: field.default for name, field in record.model_fields.items() if not field.is_required()}
-    for record in (FailureEvent, SdkErrorDetails, SandboxFailureDetails, ModelFailureDetails)
+    for record in (FailureReport, FailureEvent, SdkErrorDetails, SandboxFailureDetails, ModelFailureDetails)
 }

@@ -65,9 +65,9 @@ DECODE_EVENTS: Final = 512
 DECODE_DEPTH: Final = 8
 """Deepest nesting of objects and arrays that is read, in levels; ours, twice what a report has."""
 
-DECODE_MEMBERS: Final = 4_096
-"""Commas outside of text in a report that is read, as a measure of its members; ours, because a parser's time goes with
-them: 64 KiB of bare numbers take longer than refusing may."""
+DECODE_MEMBERS: Final = DECODE_INFLATED // 12
+"""Commas outside of text in a report that is read, as a measure of its members; ours: a field of a report takes 12 bytes
+or more, so only what is no report has more of them, and 64 KiB of bare numbers take longer than refusing may."""
 
 DECODE_VALUES: Final = 8
 """Values of the header that are read from one message, in values; ours, because proxies add few and each costs time."""
