@@ -14,11 +14,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
+from opentelemetry.metrics import Counter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import Span, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import Span, StatusCode
 
 from gym_failures import semconv
 from gym_failures.attributes import to_attributes
@@ -107,21 +108,22 @@ def deep_error(depth: int = 20) -> Exception:
     raise AssertionError
 
 
-def main() -> int:
-    """Print the table; return 1 when a budget does not hold."""
-    meters = MeterProvider([InMemoryMetricReader()])
-    provider = TracerProvider()
-    tracer = provider.get_tracer("bench")
-    recorder = FailureRecorder(Config(), tracer_provider=provider, meter_provider=meters)
-    set_default_recorder(recorder)
-    counter = meters.get_meter("bench").create_counter("bare")
+def loop(call: Callable[[], object]) -> Callable[[int], float]:
+    """Return what times a number of calls, in seconds."""
 
-    def new() -> Span:
-        span = tracer.start_span("bench")
-        assert isinstance(span, Span)
-        return span
+    def run(calls: int) -> float:
+        begun = time.perf_counter()
+        for _ in range(calls):
+            call()
+        return time.perf_counter() - begun
 
+    return run
+
+
+def beside_the_sdk(recorder: FailureRecorder, new: Callable[[], Span], counter: Counter) -> list[Row]:
+    """Return the rows of one failure on a recording span, directly and through a request's log."""
     attributes = to_attributes(EVENT, root=True)
+    error = deep_error()
 
     def bare(span: Span) -> None:
         span.add_event(semconv.EVENT_NAME, attributes)
@@ -133,60 +135,65 @@ def main() -> int:
         record_failure(EVENT, span=span)
         recorder.summarize(span, EVENT)
 
-    error = deep_error()
-    us_record, us_bare, us_exception = alternate(
-        lambda n: timed(n, new, ours),
-        lambda n: timed(n, new, bare),
-        lambda n: timed(n, new, lambda span: span.record_exception(error)),
-    )
-    rows = [
-        Row("record + summary / bare SDK calls", us_record, us_bare, us_record / us_bare, f"<= {RECORD_BUDGET}x",
-            us_record / us_bare <= RECORD_BUDGET),
-        Row("record_exception, 20 frames / record", us_exception, us_record, us_exception / us_record,
-            f">= {EXCEPTION_FACTOR}x", us_exception / us_record >= EXCEPTION_FACTOR),
-    ]  # fmt: skip
-
     def in_log(calls: int) -> float:
-        events = [EVENT.model_copy(update={"event_id": new_id()}) for _ in range(calls)]
         spans = [new() for _ in range(calls)]
+        events = [EVENT.model_copy(update={"event_id": new_id()}) for _ in range(calls)]
         logs = [FailureLog("model", recorder=recorder, span=span) for span in spans]
         begun = time.perf_counter()
-        for log, event, span in zip(logs, events, spans, strict=True):
-            log.observe_failure(event, span=span)
+        for log, event in zip(logs, events, strict=True):
+            log.fail(event)
             log.settle(status=200)
         took = time.perf_counter() - begun
         for span in spans:
             span.end()
         return took
 
-    (us_log,) = alternate(in_log)
-    rows.append(Row("through a request's log / bare SDK calls", us_log, us_bare, us_log / us_bare, "shown", holds=True))
+    us_ours, us_bare, us_exception, us_log = alternate(
+        lambda n: timed(n, new, ours),
+        lambda n: timed(n, new, bare),
+        lambda n: timed(n, new, lambda span: span.record_exception(error)),
+        in_log,
+    )
+    record, exception = us_ours / us_bare, us_exception / us_ours
+    return [
+        Row("record + summary / bare SDK calls", us_ours, us_bare, record, f"<= {RECORD_BUDGET}x", record <= RECORD_BUDGET),
+        Row("record_exception, 20 frames / record", us_exception, us_ours, exception, f">= {EXCEPTION_FACTOR}x",
+            exception >= EXCEPTION_FACTOR),
+        Row("through a request's log / bare SDK calls", us_log, us_bare, us_log / us_bare, "shown", holds=True),
+    ]  # fmt: skip
 
-    off = TracerProvider(sampler=ALWAYS_OFF).get_tracer("bench")
-    unsampled = off.start_span("off")
+
+def when_nobody_looks(recorder: FailureRecorder, counter: Counter) -> list[Row]:
+    """Return the rows of a span that is not sampled, and of a request in which nothing fails."""
+    unsampled = TracerProvider(sampler=ALWAYS_OFF).get_tracer("bench").start_span("off")
     logging.getLogger(semconv.LOGGER_FAILURES).setLevel(logging.CRITICAL)
-
-    def loop(call: Callable[[], object]) -> Callable[[int], float]:
-        def run(calls: int) -> float:
-            begun = time.perf_counter()
-            for _ in range(calls):
-                call()
-            return time.perf_counter() - begun
-
-        return run
-
     us_silent, us_counter = alternate(
         loop(lambda: record_failure(EVENT, span=unsampled)), loop(lambda: counter.add(1, LABELS))
     )
-    rows.append(
-        Row("span not sampled, beside the counter (us)", us_silent, us_counter, us_silent - us_counter,
-            f"<= {SILENT_BUDGET_US} us", us_silent - us_counter <= SILENT_BUDGET_US)
-    )  # fmt: skip
+    us_log, us_call = alternate(loop(lambda: FailureLog("agent", recorder=recorder)), loop(lambda: None))
+    silent = us_silent - us_counter
+    return [
+        Row("span not sampled, beside the counter (us)", us_silent, us_counter, silent, f"<= {SILENT_BUDGET_US} us",
+            silent <= SILENT_BUDGET_US),
+        Row("a log in which nothing fails / a call", us_log, us_call, us_log / us_call, "shown", holds=True),
+    ]  # fmt: skip
 
-    us_open, us_nothing = alternate(loop(lambda: FailureLog("agent", recorder=recorder)), loop(lambda: None))
-    rows.append(Row("a log that nothing fails in / a call", us_open, us_nothing, us_open / us_nothing, "shown", holds=True))
-    rows.extend(concurrent(recorder, new, us_record))
 
+def main() -> int:
+    """Print the table; return 1 when a budget does not hold."""
+    meters = MeterProvider([InMemoryMetricReader()])
+    provider = TracerProvider()
+    tracer = provider.get_tracer("bench")
+    recorder = FailureRecorder(Config(), tracer_provider=provider, meter_provider=meters)
+    set_default_recorder(recorder)
+    counter = meters.get_meter("bench").create_counter("bare")
+
+    def new() -> Span:
+        return tracer.start_span("bench")
+
+    rows = beside_the_sdk(recorder, new, counter)
+    rows += when_nobody_looks(recorder, counter)
+    rows += concurrent(recorder, new, rows[0].ours_us)
     print(f"{'what':<44}{'us':>9}{'beside us':>11}{'measure':>9}  budget")
     for row in rows:
         verdict = "" if row.budget == "shown" else ("  holds" if row.holds else "  MISSED")

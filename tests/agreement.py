@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 
-from tests.calltrees import Sent
-
 from gym_failures.reading import RebuiltReport
 from gym_failures.records import FailureEvent
 from gym_failures.text import is_cut_of
+from tests.calltrees import Sent
 
 
 def assert_wire_and_trace_agree(sent: Iterable[Sent], rebuilt: Iterable[RebuiltReport]) -> int:

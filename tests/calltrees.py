@@ -145,14 +145,14 @@ def throw(step: Raise) -> None:
         raise ValueError(step.reason)
     if step.how == "chain":
         try:
-            raise OSError(step.reason)
+            raise OSError(step.reason)  # noqa: TRY301 - raised to be caught
         except OSError as cause:
             failure = FailureError(step.kind, boundary="sandbox", reason=step.reason)
             failure.__cause__ = cause
             raise RuntimeError("outer") from failure
     if step.how == "implicit":
         try:
-            raise OSError(step.reason)
+            raise OSError(step.reason)  # noqa: TRY301 - raised to be caught
         except OSError:
             raise FailureError(step.kind, boundary="harness", reason=step.reason)  # noqa: B904 - no cause is the point
     raise ExceptionGroup(

@@ -86,8 +86,7 @@ def canonical(event: FailureEvent, config: Config) -> FailureEvent:
 
     Returns the same object when there is nothing to change.
     """
-    changes = _changes(event, _IDS, wire_id)
-    changes |= _changes(event, _NAMES, clean)
+    changes = {} if _is_plain(event) else _changes(event, _IDS, wire_id) | _changes(event, _NAMES, clean)
     return _with_texts(event, changes, clean, lambda text: _hide(text, config))
 
 
@@ -105,6 +104,18 @@ _DETAIL_NAMES: Final[Mapping[type[BaseModel], tuple[str, ...]]] = {
     SandboxFailureDetails: ("provider", "sandbox_id", "execution_id"),
     ModelFailureDetails: ("provider_request_id",),
 }
+
+
+def _is_plain(event: FailureEvent) -> bool:
+    """Tell, by one look at all of them together, whether no id and no name of `event` needs a change."""
+    event_id, kind, cause_id = event.event_id, event.failure_kind, event.cause_id
+    longest = limits.WIRE_ID_LENGTH
+    link = "-" if cause_id is None else cause_id
+    if not (0 < len(event_id) <= longest and 0 < len(kind) <= longest and 0 < len(link) <= longest):
+        return False
+    return (
+        f"{event_id}{kind}{cause_id}{event.operation}{event.operation_id}{event.attempt_id}{event.exception_type}"
+    ).isascii()
 
 
 def _with_texts(

@@ -91,7 +91,7 @@ def test_cancellation_is_recorded_and_leaves_the_status_alone(telemetry: Telemet
 
 
 def test_normal_close_of_a_generator_records_nothing(telemetry: Telemetry) -> None:
-    """GeneratorExit is how a generator ends when nobody wants more of it, and no failure (opentelemetry-python#4484)."""
+    """GeneratorExit ends a generator that nobody wants more of, and is no failure (opentelemetry-python#4484)."""
 
     def numbers() -> Iterator[int]:
         with observe("agent"):

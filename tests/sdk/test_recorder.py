@@ -88,15 +88,15 @@ def test_ten_thousand_unregistered_kinds_make_one_series(telemetry: Telemetry) -
     with telemetry.span("work"):
         for number in range(10_000):
             telemetry.recorder.write(event(number, failure_kind=f"odd_{number}"))
-        telemetry.recorder.write(event(failure_kind="odd_x"), span=telemetry.tracer_provider.get_tracer("t").start_span("s"))
+        telemetry.recorder.write(
+            event(failure_kind="odd_x"), span=telemetry.tracer_provider.get_tracer("t").start_span("s")
+        )
     ((series, count),) = telemetry.counts().items()
     assert dict(series)["failure.kind"] == "_OTHER"
     assert count == 10_001
 
 
-def test_namespaced_kinds_count_by_name_up_to_the_cap(
-    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_namespaced_kinds_count_by_name_up_to_the_cap(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Namespaced kinds past the cap count under `_OTHER`; those within it keep their own series."""
     monkeypatch.setattr("gym_failures.limits.NAMESPACED_KINDS_COUNTED", 2)
     for kind in ("a:x", "b:x", "c:x", "a:x"):
@@ -127,7 +127,7 @@ def test_failures_past_a_spans_room_go_on_child_spans(limit: int | None, expecte
 
 
 def test_recording_after_the_span_ended_goes_on_a_short_linked_span(telemetry: Telemetry) -> None:
-    """A failure recorded on a span that has ended is carried by a short span of the same trace (google-cloud-node#8939)."""
+    """A failure recorded on a span that has ended goes on a short span of its trace (google-cloud-node#8939)."""
     with telemetry.span("work") as span:
         pass
     record_failure(event(), span=span)

@@ -1,10 +1,10 @@
 """What a server sent and what its spans tell is the same report."""
 
-from tests import calltrees
-from tests.agreement import assert_wire_and_trace_agree
 from hypothesis import given, settings
 
 from gym_failures.testing import Telemetry
+from tests import calltrees
+from tests.agreement import assert_wire_and_trace_agree
 
 
 @settings(max_examples=300)
