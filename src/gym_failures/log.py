@@ -86,7 +86,8 @@ class FailureLog:
         one, so that another log's exceptions are told from its own. Raises ValueError for a boundary or stage that
         does not exist.
         """
-        self.boundary = FailureBoundary(boundary)
+        # Looking a member up costs as much as all of the rest here.
+        self.boundary = boundary if isinstance(boundary, FailureBoundary) else FailureBoundary(boundary)
         self._stage = FailureStage(stage) if isinstance(stage, str) else stage
         self._operation = operation
         self._recorder = recorder or default_recorder()

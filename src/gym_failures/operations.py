@@ -1,9 +1,8 @@
 """Logical calls to another server, and the attempts that they take."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar, Token
-from types import TracebackType
+from contextvars import ContextVar
 from typing import Final, NamedTuple
 
 from gym_failures.ids import new_id
@@ -61,18 +60,10 @@ def operation() -> Iterator[Operation]:
         _current.reset(token)
 
 
-class no_operation:  # noqa: N801 - used as a function, like contextlib's own
-    """Close off the operation outside within the block: for a server that is called from within its own process."""
+def close_off_operation() -> Callable[[], None]:
+    """Put the current operation out of sight, and return what brings it back.
 
-    __slots__ = ("_token",)
-
-    def __enter__(self) -> None:
-        """Put the operation outside out of sight, if there is one."""
-        self._token: Token[Operation | None] | None = None if _current.get() is None else _current.set(None)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Bring it back."""
-        if self._token is not None:
-            _current.reset(self._token)
+    For a server that is called from within its own process, in the context of its caller.
+    """
+    token = _current.set(None)
+    return lambda: _current.reset(token)

@@ -1,0 +1,304 @@
+"""One HTTP request and its reply, as the parts of the middleware watch it."""
+
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from opentelemetry import trace
+from opentelemetry.trace import Span, SpanKind
+
+from gym_failures import kinds, limits
+from gym_failures.guard import Guard
+from gym_failures.ids import new_id
+from gym_failures.instrumentation.asgi.reply import comment, relayed_values, takes_a_comment, with_report
+from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send
+from gym_failures.log import FailureLog
+from gym_failures.records import FailureEvent
+
+SCOPE_KEY: Final = "gym_failures.request"
+"""Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
+
+AT_REPLY: Final = 0
+AT_ENTRY: Final = 1
+WITHIN: Final = 2
+SERVER: Final = 3
+"""Which of the spans that come along stands for the request: best the server's, else what was opened within the app."""
+
+_GUARD: Final = Guard("asgi")
+_FINAL_STATUS: Final = 200
+_DISCONNECTED: Final = "the client was gone before the reply was complete"
+
+# The messages that can end a reply, and the key that says that more will follow.
+_LAST: Final = {
+    "http.response.body": "more_body",
+    "http.response.zerocopysend": "more_body",
+    "http.response.pathsend": "",
+    "http.response.trailers": "more_trailers",
+}
+
+
+class Exchange:
+    """What happens to one request: failures are put into its log, and the log into its reply.
+
+    It passes every message and every exception on. All of its own work is guarded.
+    """
+
+    __slots__ = (
+        "_begun",
+        "_broken",
+        "_cancelled",
+        "_ended",
+        "_error",
+        "_finished",
+        "_foreign_span",
+        "_gone",
+        "_handled_before",
+        "_headers",
+        "_lost",
+        "_own_in_header",
+        "_receive",
+        "_scope",
+        "_send",
+        "_started",
+        "_trailers",
+        "log",
+        "rank",
+        "undo",
+    )
+
+    def __init__(self, log: FailureLog, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin with nothing sent."""
+        self.log = log
+        self.rank = -1
+        self.undo: list[Callable[[], object]] = []
+        """What takes back at the end what was set in the context for this request, the last first."""
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._foreign_span: Span | None = None
+        self._handled_before = sys.exception()
+        # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
+        self._begun = self._ended = self._started = self._finished = False
+        self._trailers = False
+        self._headers: Headers = ()
+        self._own_in_header: FailureEvent | None = None
+        # What was seen to fail: at all, after the reply had begun; and the end of work for a client that is gone.
+        self._error: Exception | None = None
+        self._broken: Exception | None = None
+        self._cancelled: BaseException | None = None
+        self._gone = False
+        self._lost: OSError | None = None
+
+    # --- The span of the request --------------------------------------------------------------------------------------
+
+    def adopt(self, span: Span, where: int) -> None:
+        """Take `span` as the request's unless a better one is known; `where` is the part that sees it as current."""
+        if span is trace.INVALID_SPAN or span is self._foreign_span:
+            return
+        kind = getattr(span, "kind", None)
+        rank = SERVER if kind is SpanKind.SERVER else where
+        if rank > self.rank and kind is not SpanKind.CLIENT:
+            self.rank = rank
+            self.log.adopt(span)
+
+    def refuse(self, span: Span) -> None:
+        """Never take `span`: it belongs to whoever calls this app from within the process."""
+        self._foreign_span = span
+
+    # --- What fails ---------------------------------------------------------------------------------------------------
+
+    def observe(self, error: BaseException) -> None:
+        """Record an exception that passes, at once, on the request's span; one that breaks the reply decides it."""
+        with _GUARD:
+            error = _bare(error)
+            if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
+                return
+            event = self.log.observe_failure(error, span=self.log.span)
+            if self._ended or event is None:
+                return
+            if not isinstance(error, Exception) or event.failure_kind == kinds.CANCELLED:
+                self._cancelled = error
+                return
+            self._error = error
+            if self._begun and not self._gone:
+                self._broken = error
+                self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
+
+    def watched(self, send: Send) -> Send:
+        """Return `send`, looking on the way at the exception that the app handles while it begins an error reply."""
+
+        async def watched_send(message: Message) -> None:
+            kind = message["type"]
+            if kind == "http.response.start":
+                self._begun = True
+                if message["status"] >= limits.SERVER_ERROR_STATUS and (error := self._handled()) is not None:
+                    self._begun = False
+                    self.observe(error)
+                    self._begun = True
+            await send(message)
+            if kind == "http.response.body" and not message.get("more_body"):
+                self._ended = True
+
+        return watched_send
+
+    def leave_span(self, ends: Callable[[], bool]) -> None:
+        """Decide the own failure before the reply starts, if the request's span `ends` right here."""
+        with _GUARD:
+            if self._error is not None and not self._begun and ends():
+                self.log.settle(self._error)
+
+    def _handled(self) -> Exception | None:
+        """Return the exception that is being handled right now, in this request and by nobody outside."""
+        error = sys.exception()
+        return error if isinstance(error, Exception) and error is not self._handled_before else None
+
+    # --- ASGI ---------------------------------------------------------------------------------------------------------
+
+    async def receive(self) -> Message:
+        """Pass on what the server received; notice that the client has gone."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect" and not self._finished:
+            self._gone = True
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass on what the app sends: its start with the report, all the rest as it is."""
+        kind = message["type"]
+        last = False
+        if kind == "http.response.start":
+            message = self._start(message)
+        elif not message.get("more_body"):
+            last = self._is_last(kind, message)
+        try:
+            if last and (ending := self._end_of_stream()) is not None:
+                if message.get("body"):
+                    await self._send({**message, "more_body": True})
+                    message = {**message, "body": b""}
+                await self._send(ending)
+            await self._send(message)
+        except OSError as error:
+            self._gone = True
+            self._lost = error
+            raise
+        if last:
+            self._ended = self._finished = True
+
+    async def leave(self, error: BaseException) -> None:
+        """Decide on an exception that leaves the app; a broken event stream gets its comment."""
+        ending: Message | None = None
+        with _GUARD:
+            ending = self._leave(_bare(error))
+        if ending is not None:
+            with _GUARD:
+                await self._send(ending)
+
+    def close(self) -> None:
+        """End the log, and let go of the exceptions, whose frames would keep the request alive."""
+        with _GUARD:
+            if self._gone and not self._finished:
+                self._settle_gone()
+        self.log.close()
+        with _GUARD:
+            for undo in reversed(self.undo):
+                undo()
+        self._error = self._broken = self._cancelled = self._lost = self._handled_before = None
+
+    # --- Within -------------------------------------------------------------------------------------------------------
+
+    def _is_last(self, kind: str, message: Message) -> bool:
+        more = _LAST.get(kind)
+        return more is not None and not message.get(more) and (kind == "http.response.trailers" or not self._trailers)
+
+    def _start(self, message: Message) -> Message:
+        with _GUARD:
+            status = message["status"]
+            if self._started or status < _FINAL_STATUS:
+                return message
+            self._begun = self._started = True
+            self._trailers = "trailers" in message and bool(message["trailers"])
+            headers = message.get("headers", ())
+            if not isinstance(headers, (list, tuple)):  # ASGI allows what can be read only once.
+                headers = list(headers)
+                message = {**message, "headers": headers}
+            self._headers = headers
+            relayed = relayed_values(headers)
+            if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
+                message = self._decide(message, status, relayed)
+            self.log.seal()
+        return message
+
+    def _decide(self, message: Message, status: int, relayed: list[bytes]) -> Message:
+        """Decide the own failure, and return the message with the report, if there is one to give."""
+        log = self.log
+        if self.rank < AT_REPLY:
+            self.adopt(trace.get_current_span(), AT_REPLY)
+        if self._gone:
+            self._settle_gone()
+            return message
+        report = log.observe_reply(relayed, span=log.span) if relayed else None
+        error: BaseException | None = None
+        if status >= limits.SERVER_ERROR_STATUS:
+            handled = self._handled()
+            error = self._error if handled is None else _bare(handled)
+        log.settle(
+            error,
+            status=status,
+            relayed_id=None if report is None else report.failure_id,
+        )
+        self._own_in_header = log.own
+        self._broken = None
+        if log.has_failures and log.recorder.config.replies_to(self._scope):
+            return with_report(message, self._headers, log)
+        return message
+
+    def _end_of_stream(self) -> Message | None:
+        """Return the comment for a reply that its app ends as if all had gone well."""
+        if self._broken is None and not self._gone and self.log.own is self._own_in_header:
+            return None
+        with _GUARD:
+            if self._gone:
+                self._settle_gone()
+                return None
+            self.log.settle(self._broken)
+            return self._comment()
+        return None
+
+    def _leave(self, error: BaseException) -> Message | None:
+        if isinstance(error, GeneratorExit):
+            return None
+        if self._finished:
+            self.log.observe_failure(error)
+            return None
+        if self._gone or not isinstance(error, Exception):
+            self._settle_gone(error)
+            return None
+        self.log.settle(error)
+        return self._comment() if self._started else None
+
+    def _settle_gone(self, error: BaseException | None = None) -> None:
+        """Decide that the request ended because nobody waits for it, or with `error` if that is something else."""
+        error = self._cancelled if error is None or error is self._lost else error
+        log = self.log
+        if error is None and log.own is None:
+            log.fail(
+                FailureEvent(
+                    event_id=new_id(),
+                    boundary=log.boundary,
+                    failure_kind=kinds.CANCELLED,
+                    failure_reason=_DISCONNECTED,
+                    stage=log.stage,
+                    operation=log.operation,
+                )
+            )
+        log.settle(error)
+
+    def _comment(self) -> Message | None:
+        allowed = self.log.recorder.config.replies_to(self._scope)
+        return comment(self.log) if allowed and takes_a_comment(self._scope, self._headers) else None
+
+
+def _bare(error: BaseException) -> BaseException:
+    """Return the one exception of a group that a task group wrapped it into; the group says nothing more."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1 and error.__cause__ is None:
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,56 @@
+"""The report in a reply: one header, or the last comment of an event stream that broke."""
+
+from typing import Final
+
+from gym_failures import selfmetrics
+from gym_failures.header import encode
+from gym_failures.instrumentation.asgi.scope import HEADER, Headers, Message, Scope, header_value, is_report
+from gym_failures.log import FailureLog
+from gym_failures.privacy import reason_policy, shortened
+from gym_failures.records import FailureReport
+from gym_failures.streams import comment_line
+
+_EVENT_STREAM: Final = b"text/event-stream"
+_IDENTITY: Final = b"identity"
+
+
+def relayed_values(headers: Headers) -> list[bytes]:
+    """Return the values of the report headers that the app itself put on its reply."""
+    # This is done for every reply; nearly all names are told by their length.
+    return [value for name, value in headers if len(name) == len(HEADER) and is_report(name)]
+
+
+def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:
+    """Return the start of a reply with one report header, that of `log`; the app's own message is not touched."""
+    others = [(name, value) for name, value in headers if not is_report(name)]
+    return {**message, "headers": [*others, (HEADER, _encoded(log).encode("ascii"))]}
+
+
+def comment(log: FailureLog) -> Message:
+    """Return the part of an event stream's body that tells of `log`."""
+    return {"type": "http.response.body", "body": comment_line(_encoded(log)), "more_body": True}
+
+
+def takes_a_comment(scope: Scope, headers: Headers) -> bool:
+    """Tell whether a comment can be put at the end of this reply: a plain event stream of no announced length."""
+    headers = tuple(headers)
+    kind = header_value(headers, b"content-type") or b""
+    return (
+        scope.get("method") != "HEAD"
+        and kind.partition(b";")[0].strip().lower() == _EVENT_STREAM
+        and (header_value(headers, b"content-encoding") or _IDENTITY).strip().lower() == _IDENTITY
+        and header_value(headers, b"content-length") is None
+    )
+
+
+def _encoded(log: FailureLog) -> str:
+    """Return the report of `log` as it may leave the process, within the budget for it."""
+    config = log.recorder.config
+    report = log.report()
+    policy = reason_policy(config.header_reasons)
+    events = {event_id: shortened(event, policy) for event_id, event in report.events.items()}
+    # Of the same links as the valid report that it is made from.
+    report = FailureReport.model_construct(events=events, failure_id=report.failure_id, omitted=report.omitted)
+    value, was_cut = encode(report, budget=config.header_budget)
+    selfmetrics.header_written(len(value), was_cut=was_cut)
+    return value
