@@ -12,6 +12,7 @@ from gym_failures import limits
 from gym_failures.classify import Rule
 from gym_failures.exceptions import GymFailuresError
 from gym_failures.guard import Guard, warn_once
+from gym_failures.kinds import FailureBoundary
 
 ENVIRONMENT_PREFIX: Final = "GYM_FAILURES_"
 
@@ -44,6 +45,8 @@ class ConfigError(GymFailuresError, ValueError):
 class Config:
     """Hold every choice of the user; raises ConfigError for a value that cannot be used.
 
+    `boundary` is where this process observes failures when nothing else says so; None is nowhere in particular.
+
     `reply_to` says which requests are answered with a report: "all", "none", or a callable that gets the ASGI scope.
     `accept_from` says whose reports are believed: "all", "none", "default" (loopback and private addresses and
     localhost), a collection of hosts, addresses and networks such as "10.1.0.0/16" that may contain "default", or
@@ -59,6 +62,7 @@ class Config:
     """
 
     enabled: bool = True
+    boundary: FailureBoundary | str | None = None
     reply_to: Literal["all", "none"] | Callable[[Mapping[str, Any]], bool] = "all"
     accept_from: str | Collection[str] | Callable[[str], bool] = "default"
     header_reasons: str = f"truncate:{limits.HEADER_REASON_LENGTH}"
@@ -75,6 +79,7 @@ class Config:
         for name in ("enabled", "scrub"):
             if not isinstance(getattr(self, name), bool):
                 raise _wrong(name, getattr(self, name), "True or False")
+        object.__setattr__(self, "boundary", _boundary(self.boundary))
         if not callable(self.reply_to) and self.reply_to not in _REPLY_TO:
             raise _wrong("reply_to", self.reply_to, '"all", "none" or a callable')
         for name in ("header_reasons", "span_reasons"):
@@ -195,6 +200,13 @@ class _Hosts:
         return any(address in network for network in self.networks)
 
 
+def _boundary(value: object) -> FailureBoundary | None:
+    try:
+        return None if value is None else FailureBoundary(value)
+    except ValueError:
+        raise _wrong("boundary", value, f"one of {', '.join(one.value for one in FailureBoundary)}") from None
+
+
 def _network_of(entry: str) -> _Network | None:
     bare = entry[1:-1] if entry.startswith("[") and entry.endswith("]") else entry
     try:
@@ -228,6 +240,7 @@ def _number(value: str) -> int:
 
 _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "enabled": _switch,
+    "boundary": str.lower,
     "reply_to": str.lower,
     "accept_from": _hosts,
     "header_reasons": str.lower,
