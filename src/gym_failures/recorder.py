@@ -212,17 +212,20 @@ def default_recorder() -> FailureRecorder:
     return _default
 
 
-def set_default_recorder(recorder: FailureRecorder | None) -> None:
-    """Make `recorder` the one that is used where none is named; None lets the next use read the environment again."""
+def set_default_recorder(recorder: FailureRecorder | None) -> FailureRecorder | None:
+    """Make `recorder` the one that is used where none is named, and return the one before.
+
+    None lets the next use read the environment again.
+    """
     global _default  # noqa: PLW0603 - one recorder a process
-    _default = recorder
+    before, _default = _default, recorder
+    return before
 
 
 @contextmanager
 def default_recorder_replaced(recorder: FailureRecorder) -> Iterator[None]:
     """Use `recorder` where none is named, within the block; for tests, process-wide."""
-    before = _default
-    set_default_recorder(recorder)
+    before = set_default_recorder(recorder)
     try:
         yield
     finally:
