@@ -217,7 +217,7 @@ def set_default_recorder(recorder: FailureRecorder | None) -> FailureRecorder | 
 
     None lets the next use read the environment again.
     """
-    global _default  # noqa: PLW0603 - one recorder a process
+    global _default
     before, _default = _default, recorder
     return before
 
