@@ -50,14 +50,21 @@ def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried 
     known = remembered(response) or remembered(headers)
     if known is not None:
         return Carried(known, omitted=False)
-    headers = _attribute(response, "headers") if headers is None else headers
-    values = [] if headers is None else header_values(headers)
+    values = _values_in(headers) or _values_in(_attribute(response, "headers"))
     if not values:
         return None
     url = _url_of(error, response)
     report = decode_reports(values) if url is not None and accepts(url) else None
     mark = None if report is None else mark_for(report)
     return None if report is None or mark is None else Carried(mark, report.omitted)
+
+
+def _values_in(headers: object) -> list[object]:
+    """Return the values of the report's header; none when `headers` is something else of that name."""
+    try:
+        return header_values(headers)
+    except Exception:  # noqa: BLE001 - any exception may have an attribute of that name, of any type
+        return []
 
 
 def _url_of(error: BaseException, response: object) -> str | None:

@@ -1,0 +1,280 @@
+"""Watch aiohttp's client: each attempt of a call, what its reply reports, and the end of its streams.
+
+What aiohttp documents, the signals of a TraceConfig, brings nearly all of it. Ours come first in a session, because
+after OpenTelemetry's the client span is no longer current. Methods are wrapped for what no signal tells: a try on
+a kept connection which the peer had dropped, and a body that breaks off.
+"""
+
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+from weakref import WeakSet, ref
+
+import aiohttp
+from aiohttp import ClientRequest, ClientResponse, ClientSession, StreamReader, TraceConfig
+
+from gym_failures.calls import Call
+from gym_failures.guard import Guard
+from gym_failures.kinds import FailureBoundary
+from gym_failures.marks import mark_of, set_mark
+from gym_failures.patching import Method, wrap_method
+from gym_failures.recorder import FailureRecorder
+from gym_failures.streams import StreamWatch, is_event_stream
+
+_AIOHTTP: Final = Guard("aiohttp")
+
+_LOST: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)
+"""What aiohttp tries once more when it happens on a connection that was kept from an earlier call."""
+
+_BROKEN: Final = (*_LOST, aiohttp.ClientPayloadError, TimeoutError)
+"""What a body breaks off with; all else that reading raises comes of how the caller uses the response."""
+
+
+class _Exchange(Call):
+    """A call, known to the signals of its request and to what belongs to it."""
+
+    __slots__ = ("is_lost", "response")
+
+    def __init__(self, boundary: FailureBoundary, recorder: FailureRecorder | None) -> None:
+        super().__init__(boundary, recorder)
+        # The reply whose headers are in, until aiohttp is done with the request. It holds this exchange, so holding it
+        # for longer would keep it from being freed, and its connection with it.
+        self.response: ClientResponse | None = None
+        # Whether the last try ended with its connection.
+        self.is_lost = False
+
+    def answered(self, response: ClientResponse) -> None:
+        """Observe the reply."""
+        self.response = None
+        self.replied(response.status, response.headers, response.url, response, response.headers)
+
+    def ended(self, error: BaseException) -> None:
+        """Observe what ended the request: an error of the connection, or one that was made of the reply."""
+        response, self.response = self.response, None
+        if isinstance(error, aiohttp.ClientResponseError) and error.headers is not None:
+            mark = self.replied(error.status, error.headers, error.request_info.real_url, error.headers)
+        elif response is not None and not isinstance(error, (aiohttp.ClientError, OSError)):
+            # The session's own function for `raise_for_status` was not content with it.
+            mark = self.replied(response.status, response.headers, response.url, response, response.headers)
+        else:
+            self.failed(error)
+            return
+        if mark is not None and mark_of(error) is None:
+            set_mark(error, mark)
+
+
+class _Signals(TraceConfig):
+    """What a session, or every session, tells us."""
+
+    def __init__(self, boundary: FailureBoundary, recorder: FailureRecorder | None) -> None:
+        super().__init__(self._begin)  # type: ignore[arg-type]  # aiohttp calls it, and passes on what it returns
+        self._boundary = boundary
+        self._recorder = recorder
+        self.is_on = True
+        self.on_request_end.append(self._end)
+        self.on_request_redirect.append(self._redirect)
+        self.on_request_exception.append(self._fail)
+        self.freeze()
+
+    def _begin(self, trace_request_ctx: object = None) -> _Exchange | None:  # noqa: ARG002 - aiohttp names it
+        with _AIOHTTP:
+            return _Exchange(self._boundary, self._recorder) if self.is_on else None
+        return None
+
+    async def _end(self, _: ClientSession, exchange: Any, params: aiohttp.TraceRequestEndParams) -> None:  # noqa: ANN401
+        with _AIOHTTP:
+            if exchange is not None:
+                exchange.answered(params.response)
+                _watch_body(params.response, exchange)
+
+    async def _redirect(self, _: ClientSession, exchange: Any, params: aiohttp.TraceRequestRedirectParams) -> None:  # noqa: ANN401
+        with _AIOHTTP:
+            if exchange is not None:
+                exchange.answered(params.response)
+
+    async def _fail(self, _: ClientSession, exchange: Any, params: aiohttp.TraceRequestExceptionParams) -> None:  # noqa: ANN401
+        with _AIOHTTP:
+            if exchange is not None:
+                exchange.ended(params.exception)
+
+
+_all_signals: Final[WeakSet[_Signals]] = WeakSet()
+_every_session: _Signals | None = None
+_undo: Final[list[Callable[[], None]]] = []
+
+
+def instrument_aiohttp(
+    *, boundary: FailureBoundary | str = FailureBoundary.COLLECTION, recorder: FailureRecorder | None = None
+) -> None:
+    """Watch every ClientSession that is made from now on; the last call counts.
+
+    Outside of a request, failures are observed at `boundary` and written by `recorder` (None: the process's own); in
+    a request its log says both. Raises ValueError for a boundary that does not exist.
+    """
+    global _every_session  # noqa: PLW0603 - one choice a process
+    signals = _new_signals(boundary, recorder)
+    if _every_session is not None:
+        _every_session.is_on = False
+    _every_session = signals
+
+
+def instrument_session(
+    session: ClientSession,
+    *,
+    boundary: FailureBoundary | str = FailureBoundary.COLLECTION,
+    recorder: FailureRecorder | None = None,
+) -> None:
+    """Watch one session, such as one made before `instrument_aiohttp`; the last call for a session counts.
+
+    The arguments are those of `instrument_aiohttp`.
+    """
+    signals = _new_signals(boundary, recorder)
+    others = [one for one in session.trace_configs if not isinstance(one, _Signals)]
+    session._trace_configs = [signals, *others]  # noqa: SLF001 - as OpenTelemetry's own instrumentation does
+
+
+def uninstrument_aiohttp() -> None:
+    """Undo `instrument_aiohttp` and `instrument_session`, in the sessions that they have reached too."""
+    global _every_session  # noqa: PLW0603 - one choice a process
+    _every_session = None
+    for signals in _all_signals:
+        signals.is_on = False
+    _all_signals.clear()
+    while _undo:
+        _undo.pop()()
+
+
+def _new_signals(boundary: FailureBoundary | str, recorder: FailureRecorder | None) -> _Signals:
+    signals = _Signals(FailureBoundary(boundary), recorder)
+    _all_signals.add(signals)
+    if not _undo:
+        _undo.extend(
+            (
+                wrap_method(ClientSession, "__init__", _placing_signals),
+                wrap_method(ClientRequest, "send", _watching_send),
+                wrap_method(ClientResponse, "start", _watching_start),
+                wrap_method(ClientResponse, "read", _watching_read),
+            )
+        )
+    return signals
+
+
+def _placing_signals(init: Method) -> Method:
+    @functools.wraps(init)
+    def placing(session: ClientSession, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as the method
+        with _AIOHTTP:
+            if _every_session is not None:
+                others = [one for one in kwargs.get("trace_configs") or () if not isinstance(one, _Signals)]
+                kwargs["trace_configs"] = [_every_session, *others]
+        init(session, *args, **kwargs)
+
+    return placing
+
+
+_Async = Callable[..., Coroutine[Any, Any, Any]]
+
+
+def _watching_send(send: _Async) -> _Async:
+    @functools.wraps(send)
+    async def watching(request: ClientRequest, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        exchange = _exchange_of(request)
+        if exchange is None:
+            return await send(request, *args, **kwargs)
+        if exchange.is_lost:
+            exchange.again()
+            exchange.is_lost = False
+        try:
+            return await send(request, *args, **kwargs)
+        except _LOST as error:
+            exchange.is_lost = True
+            exchange.failed(error)
+            raise
+
+    return watching
+
+
+def _watching_start(start: _Async) -> _Async:
+    @functools.wraps(start)
+    async def watching(response: ClientResponse, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        exchange = _exchange_of(response)
+        try:
+            result = await start(response, *args, **kwargs)
+        except _LOST as error:
+            if exchange is not None:
+                exchange.is_lost = True
+                exchange.failed(error)
+            raise
+        if exchange is not None:
+            exchange.response = response
+        return result
+
+    return watching
+
+
+def _watching_read(read: _Async) -> _Async:
+    @functools.wraps(read)
+    async def watching(response: ClientResponse, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        try:
+            return await read(response, *args, **kwargs)
+        except _BROKEN as error:
+            exchange = _exchange_of(response)
+            if exchange is not None:
+                exchange.failed(error)
+            raise
+
+    return watching
+
+
+def _exchange_of(part: ClientRequest | ClientResponse) -> _Exchange | None:
+    """Return the exchange that a request or a response belongs to, if it is watched."""
+    with _AIOHTTP:
+        for trace in part._traces:  # noqa: SLF001 - there is no public way from a response to its signals
+            if isinstance(trace._trace_config_ctx, _Exchange):  # noqa: SLF001 - as above
+                return trace._trace_config_ctx  # noqa: SLF001 - as above
+    return None
+
+
+# --- Event streams ----------------------------------------------------------------------------------------------------
+
+_bodies: Final[dict[int, tuple[ref[ClientResponse], StreamWatch]]] = {}
+"""Watched bodies, by the id of their reader, which has no room for anything of ours; as long as the response lives."""
+
+
+class _WatchedReader(StreamReader):
+    """A reader whose body is watched as it comes in: when the connection breaks, aiohttp forgets what was not read."""
+
+    __slots__ = ()
+
+    def feed_data(self, data: bytes, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - differs with the version
+        if (watched := _bodies.get(id(self))) is not None:
+            watched[1].feed(data)
+        return super().feed_data(data, *args, **kwargs)
+
+    def feed_eof(self) -> None:
+        if (watched := _bodies.get(id(self))) is not None:
+            watched[1].end()
+        super().feed_eof()
+
+    def set_exception(self, exc: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - differs with the version
+        if (watched := _bodies.get(id(self))) is not None:
+            watched[1].end(exc if isinstance(exc, _BROKEN) else None)
+        super().set_exception(exc, *args, **kwargs)
+
+
+def _watch_body(response: ClientResponse, exchange: _Exchange) -> None:
+    """Watch the body of an event stream."""
+    reader = response.content
+    if type(reader) is not StreamReader or not is_event_stream(response.headers):
+        return
+    watcher = exchange.watch(response.url)
+    if watcher is None:
+        return
+    for chunk in reader._buffer:  # noqa: SLF001 - what came with the headers and nobody has read yet
+        watcher.feed(chunk)
+    if reader.is_eof() or reader.exception() is not None:
+        error = reader.exception()
+        watcher.end(error if isinstance(error, _BROKEN) else None)
+        return
+    key = id(reader)
+    _bodies[key] = (ref(response, lambda _: _bodies.pop(key, None)), watcher)
+    reader.__class__ = _WatchedReader
