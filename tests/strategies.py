@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from hypothesis import strategies as st
 
 from gym_failures import kinds, limits, semconv
+from gym_failures.attributes import to_attributes
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.reading import EventRecord, SpanKind, SpanRecord
 from gym_failures.records import (
@@ -307,3 +308,50 @@ def call_trees(draw: st.DrawFn) -> spans.Call:
         return call
 
     return request(3)
+
+
+def json_values() -> st.SearchStrategy[object]:
+    """Draw anything that JSON can hold."""
+    scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    return st.recursive(
+        scalars,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+        max_leaves=6,
+    )
+
+
+def attribute_values() -> st.SearchStrategy[object]:
+    """Draw what OpenTelemetry takes as an attribute's value, text that is no Unicode too."""
+    text = texts(20, surrogates=True)
+    scalars = st.one_of(
+        text, st.booleans(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), st.binary(max_size=8)
+    )
+    lists = st.one_of(
+        [st.lists(one, max_size=3) for one in (text, st.booleans(), st.integers(-9, 9), st.floats(-1, 1))]
+    )
+    return st.none() | scalars | lists | st.dictionaries(st.text(max_size=4), scalars, max_size=2)
+
+
+@st.composite
+def mangled_attributes(draw: st.DrawFn) -> dict[str, object]:
+    """Draw the attributes of an event, of which some are missing, exchanged with each other, or any value."""
+    attributes: dict[str, object] = dict(to_attributes(draw(failure_events()), root=draw(st.booleans())))
+    for key in draw(st.lists(st.sampled_from(sorted(attributes)), unique=True)):
+        attributes[key] = draw(st.sampled_from(sorted(attributes.values(), key=repr)) | attribute_values())
+    for key in draw(st.lists(st.sampled_from(sorted(attributes)), max_size=2)):
+        attributes.pop(key, None)
+    return attributes
+
+
+@st.composite
+def chunkings(draw: st.DrawFn, data: bytes) -> list[bytes]:
+    """Draw a way to cut `data` into chunks, empty ones included, as a network might."""
+    cuts = sorted(draw(st.lists(st.integers(0, len(data)), max_size=12)))
+    return [data[start:end] for start, end in itertools.pairwise([0, *cuts, len(data)])]
+
+
+def stream_parts(comments: Iterable[bytes]) -> st.SearchStrategy[list[bytes]]:
+    """Draw what an event stream is made of: events, lines that break off or look nearly like ours, and `comments`."""
+    near = semconv.STREAM_COMMENT_PREFIX.encode()
+    others = (b"data: {}\n\n", b"data: {", b": ping\n\n", b"\n", b"\r\n", b"x", near, near + b"1.x", b"\n" + near[:-1])
+    return st.lists(st.sampled_from((*others, *comments)), max_size=12)

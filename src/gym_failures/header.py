@@ -43,7 +43,8 @@ def encode(report: FailureReport, *, budget: int = limits.HEADER_BUDGET) -> Enco
     """Return the header value for `report`, and whether it had to be cut to fit into `budget` bytes.
 
     What does not fit is left out in this order: texts of events off the own failure's chain, those events, texts of
-    causes, the own texts but their start, the middle of the chain, the own texts, all other facts, the root cause.
+    causes, the own texts; the middle of a chain that is too long even so, whereupon the start of the own texts has room
+    again; all other facts, the root cause.
     Raises what `check_budget` raises.
     """
     check_budget(budget)
@@ -103,14 +104,18 @@ def decode_reports(values: Iterable[object]) -> FailureReport | None:
 
 
 def _read_all(values: Iterable[object]) -> Iterator[Carried]:
+    known = 0
     for count, piece in enumerate(chain.from_iterable(map(_pieces, values))):
+        if count == limits.DECODE_VALUES or known >= limits.DECODE_EVENTS:
+            selfmetrics.decode_error(Refusal.TOO_MANY_VALUES)
+            return
         try:
-            if count == limits.DECODE_VALUES:
-                selfmetrics.decode_error(Refusal.TOO_MANY_VALUES)
-                return
-            yield _read_one(piece)
+            carried = _read_one(piece)
         except RefusedError as refused:
             selfmetrics.decode_error(refused.reason)
+        else:
+            known += len(carried.events)
+            yield carried
 
 
 def _pieces(value: object) -> list[object]:
@@ -127,7 +132,7 @@ def _read_one(value: object) -> Carried:
     if not isinstance(value, str):
         raise RefusedError(Refusal.NOT_TEXT)
     body = unpack(value)
-    exact = read_exact(body)
+    exact = read_exact(body) if len(body) <= limits.DECODE_AT_ONCE else None
     return read_tree(parse(body)) if exact is None else exact
 
 

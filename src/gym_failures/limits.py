@@ -49,9 +49,9 @@ root cause too where ids and kinds are Latin. In the default budget both fit in 
 HEADER_HARD_LIMIT: Final = 8_000
 """Largest size that a header value may be given, in bytes; aiohttp refuses a field over 8,190 (aiohttp#2304)."""
 
-HEADER_OWN_REASON: Final = 256
-"""Start of the own failure's texts that stays until causes in the middle of its chain have gone, in characters; the
-length that reasons have in a header unless configured otherwise."""
+HEADER_OWN_REASON: Final = 128
+"""Start of the own failure's texts that goes before the middle of a chain too long to fit, in characters; ours: a
+sentence or two, and two such texts in Chinese take a third of the default budget."""
 
 DECODE_LENGTH: Final = 8_192
 """Longest header value that is read, in characters; the power of two above the hard limit."""
@@ -66,11 +66,19 @@ DECODE_DEPTH: Final = 8
 """Deepest nesting of objects and arrays that is read, in levels; ours, twice what a report has."""
 
 DECODE_MEMBERS: Final = DECODE_INFLATED // 12
-"""Commas outside of text in a report that is read, as a measure of its members; ours: a field of a report takes 12 bytes
-or more, so only what is no report has more of them, and 64 KiB of bare numbers take longer than refusing may."""
+"""Commas outside of text in a report that is read, as a measure of its members; ours: a field of a report takes 12
+bytes or more, so only what is no report has more, and 64 KiB of bare numbers take longer than refusing may."""
 
-DECODE_VALUES: Final = 8
-"""Values of the header that are read from one message, in values; ours, because proxies add few and each costs time."""
+DECODE_OBJECTS: Final = 4 * DECODE_EVENTS
+"""Objects and arrays in a report that is read, in all; ours: an event is at most three, one is for newer versions."""
+
+DECODE_AT_ONCE: Final = 8 * 1_024
+"""Largest report that pydantic's core is asked to read at once, in bytes; ours: the report of one rollout is smaller,
+and beyond that a report which is not exact costs more time than refusing may."""
+
+DECODE_VALUES: Final = 4
+"""Values of the header that are read from one message, in values, and none once DECODE_EVENTS are known; ours, because
+each costs time and a reply has one, beside what a proxy or the application may add."""
 
 DECODE_REJECT_SECONDS: Final = 0.001
 """Longest time to refuse a header value, in seconds; ours, held by the benchmarks."""
@@ -90,7 +98,7 @@ OTLP_INTEGER_BITS: Final = 63
 HEADER_REASON_LENGTH: Final = 256
 """Longest reason in a header unless configured otherwise, in characters; a tenth of the default budget."""
 
-# --- Recording. --------------------------------------------------------------------------------------------------------
+# --- Recording. -------------------------------------------------------------------------------------------------------
 
 EVENTS_PER_SPAN: Final = 64
 """Events on one span from which further failures go on short spans of their own, in events; half of the 128 of which
@@ -111,7 +119,7 @@ LOG_ATTEMPTS_LAST: Final = 8
 SERVER_ERROR_STATUS: Final = 500
 """Lowest HTTP status that means the server failed; RFC 9110, section 15.6."""
 
-# --- Exceptions. -------------------------------------------------------------------------------------------------------
+# --- Exceptions. ------------------------------------------------------------------------------------------------------
 
 CHAIN_LINKS: Final = 64
 """Explicit causes that are followed from one exception, in links; ours, far more than hand-written code has."""
@@ -137,7 +145,7 @@ VALIDATION_NAME_LENGTH: Final = 64
 CLIENT_ERROR_STATUS: Final = 400
 """Lowest HTTP status that is an error; RFC 9110, section 15.5."""
 
-# --- Reading. A file can be of any size and hold anything. -------------------------------------------------------------
+# --- Reading. A file can be of any size and hold anything. ------------------------------------------------------------
 
 ATTRIBUTE_DEPTH: Final = 16
 """Lists and maps within one attribute's value that are read, in levels; ours, far above what any SDK writes."""
@@ -145,7 +153,7 @@ ATTRIBUTE_DEPTH: Final = 16
 SKIPS_NAMED: Final = 100
 """Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
 
-# --- Our own messages. --------------------------------------------------------------------------------------------------
+# --- Our own messages. ------------------------------------------------------------------------------------------------
 
 REMEMBERED_CAUSES: Final = 1_000
 """Different internal warnings that one process says, each once (opentelemetry-js#4223); ours."""

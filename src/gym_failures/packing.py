@@ -76,7 +76,7 @@ def unpack(value: str) -> bytes:
 def parse(body: bytes) -> object:
     """Return what JSON text says; raises RefusedError when it is no JSON, or more than a report needs.
 
-    A number with a fraction stays text, as which it costs less and is understood as well.
+    Numbers stay text, as which they cost less and are understood as well.
     """
     fault = _fault_of_shape(body)
     if fault is not None:
@@ -117,7 +117,7 @@ def _fault_of_shape(body: bytes) -> Refusal | None:
     structure = body.translate(_BRACES, _NOT_STRUCTURE)
     # Two quotes side by side open and close, or close and open: without them the rest is inside or outside as before.
     structure = b"".join(structure.replace(b'""', b"").split(b'"')[::2])
-    if structure.count(b",") > limits.DECODE_MEMBERS:
+    if structure.count(b",") > limits.DECODE_MEMBERS or structure.count(b"{") > limits.DECODE_OBJECTS:
         return Refusal.TOO_MANY_MEMBERS
     structure = structure.replace(b",", b"")
     for _ in range(limits.DECODE_DEPTH):  # each round takes away the innermost level, wherever it is
@@ -130,4 +130,4 @@ def _no_constant(name: str) -> NoReturn:
 
 
 _to_json: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":")).encode
-_from_json: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=str).decode
+_from_json: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=str, parse_int=str).decode

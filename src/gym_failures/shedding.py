@@ -41,17 +41,25 @@ class _Kept(NamedTuple):
     """1 with, 0 without what is neither id nor kind, boundary or cause."""
 
 
-# Each rung takes one thing down to its least, and what the rungs before it took stays taken. The least of a text leaves
-# room for the mark that says how much of it was cut.
+class _Rung(NamedTuple):
+    """One step of the ladder: take `thing` down to `least`, after giving the own texts `own_text` characters back."""
+
+    thing: str
+    least: int
+    own_text: int | None = None
+
+
+# What a rung took stays taken on the next. The least of a text leaves room for the mark that says how much was cut. A
+# chain that does not fit even without the own texts is too long: then their start is worth more than its middle.
 _LADDER: Final = (
-    ("other_text", limits.CUT_MARK_LENGTH),
-    ("others", 0),
-    ("cause_text", limits.CUT_MARK_LENGTH),
-    ("own_text", limits.HEADER_OWN_REASON),
-    ("links", 2),
-    ("own_text", limits.CUT_MARK_LENGTH),
-    ("context", 0),
-    ("links", 1),
+    _Rung("other_text", limits.CUT_MARK_LENGTH),
+    _Rung("others", 0),
+    _Rung("cause_text", limits.CUT_MARK_LENGTH),
+    _Rung("own_text", limits.CUT_MARK_LENGTH),
+    _Rung("links", 2, own_text=limits.HEADER_OWN_REASON),
+    _Rung("own_text", limits.CUT_MARK_LENGTH),
+    _Rung("context", 0),
+    _Rung("links", 1),
 )
 
 
@@ -59,13 +67,13 @@ def shed(draft: Draft, pack: Pack) -> str | None:
     """Return the value that carries as much of `draft` as fits; None when not even the bare own failure does."""
     whole = limits.REASON_LENGTH
     kept = _Kept(whole, len(draft.others), whole, whole, len(draft.chain), 1)
-    for name, least in _LADDER:
-        before = kept
-        if least < getattr(kept, name):
-            kept = kept._replace(**{name: least})
+    for thing, least, own_text in _LADDER:
+        before = kept if own_text is None else kept._replace(own_text=own_text)
+        if least < getattr(before, thing):
+            kept = before._replace(**{thing: least})
             value = pack(_tree(draft, kept))
             if value is not None:
-                return _fullest(value, name, (kept, before), lambda kept: pack(_tree(draft, kept)))
+                return _fullest(value, thing, (kept, before), lambda kept: pack(_tree(draft, kept)))
     return None
 
 
