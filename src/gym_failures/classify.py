@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from gym_failures import kinds, limits
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.marks import cause_of
 from gym_failures.records import SdkErrorDetails
 from gym_failures.rules import DEFAULT_RULES, SDK_SHAPE, Rule
 from gym_failures.text import clean, cut, text_of, type_name
@@ -164,8 +165,10 @@ def _rule_for(error: BaseException, own: _Index | None, boundary: FailureBoundar
 def _holds(rule: Rule, error: BaseException, boundary: FailureBoundary | None) -> bool:
     if rule.boundaries and boundary not in rule.boundaries:
         return False
-    if rule.errnos and _look(error, "errno") not in rule.errnos:
-        return False
+    if rule.errnos:
+        number = _look(error, "errno")
+        if not isinstance(number, int) or number not in rule.errnos:
+            return False
     if rule.when is None:
         return True
     try:
@@ -199,7 +202,7 @@ def _inner(error: BaseException, rule: Rule, own: _Index | None, hops: int) -> t
             found = _rule_for(node, own, None)
             if found is not None:
                 return _inner(node, found, own, hops) or (found, node)
-            node = node.__cause__
+            node = cause_of(node)
     return None
 
 

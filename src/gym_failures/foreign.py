@@ -29,7 +29,7 @@ def exit_status(error: Any) -> str:
 
 def time_given(error: Any) -> str:
     """Say how long a process was given; its command line is left out."""
-    return f"not finished after {float(error.timeout):g} seconds"
+    return f"not finished after {round(float(error.timeout), 2):g} seconds"
 
 
 def is_no_http_error(error: Any) -> bool:

@@ -38,7 +38,7 @@ def foreign_event(  # noqa: PLR0913 - what an observer knows
         **context,
         "failure_reason": found[0].reason or found[best].reason,
         "exception_type": type_name(foreign[0]),
-        "http_status": found[best].http_status,
+        "http_status": found[best].http_status or found[0].http_status,
         "foreign_error": details,
     }
     return _event(new_id(), boundary, kind, cause, fields)

@@ -29,7 +29,7 @@ class Rule:
 
     A rule holds only at `boundaries` (empty: at all), for an OSError with one of the `errnos` (empty: any), and `when`
     that function returns true. `provider` says that the peer is a provider whatever the boundary, so that its status
-    401 is a provider that is unavailable. Raises ValueError when a collection is given as bare text.
+    401 is a provider that is unavailable. Raises ValueError when a collection is given as a bare text.
     """
 
     types: tuple[str, ...]
@@ -44,10 +44,13 @@ class Rule:
     provider: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a bare text where a tuple is meant: its letters would be taken for the members."""
-        for name in ("types", "message", "status", "code", "inside", "boundaries"):
-            if isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} of a rule is a tuple, not the text {getattr(self, name)!r}")  # noqa: TRY004 - a value
+        """Make tuples of other collections, and refuse a bare text: its letters would be taken for the members."""
+        for name in ("types", "message", "status", "code", "inside", "boundaries", "errnos"):
+            value = getattr(self, name)
+            if isinstance(value, str):
+                raise ValueError(f"{name} of a rule is a tuple, not the text {value!r}")  # noqa: TRY004 - a value
+            if value is not None and not callable(value):
+                object.__setattr__(self, name, frozenset(value) if name == "errnos" else tuple(value))
 
 
 def _errnos(*names: str) -> frozenset[int]:
@@ -65,6 +68,9 @@ def _httpx(*names: str) -> tuple[str, ...]:
     """Return the classes' names in httpx, in httpcore beneath it, and in the next generation of both."""
     return tuple(f"{module}.{name}" for name in names for module in ("httpx", "httpcore", "httpx2", "httpcore2"))
 
+
+# httpcore's pool raises its errors `from None`, and so hides the operating system's error in their context.
+_BEHIND_HTTPCORE: Final = ("__cause__", "__context__")
 
 _OPENAI_MESSAGE: Final = ("body.message", "body.error.message")
 
@@ -110,7 +116,7 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     Rule(types=("ssl.SSLEOFError", "ssl.SSLZeroReturnError"), kind=kinds.TRANSPORT_PEER_DROP),
     Rule(types=("ssl.SSLError",), kind=kinds.TRANSPORT_UNREACHABLE),
     Rule(types=("asyncio.IncompleteReadError", "http.client.IncompleteRead"), kind=kinds.TRANSPORT_PEER_DROP),
-    Rule(types=("http.client.HTTPException",), kind=kinds.PROTOCOL_VIOLATION),
+    Rule(types=("http.client.HTTPException",), kind=kinds.PROTOCOL_VIOLATION, message=()),
     Rule(types=("urllib.error.HTTPError",), status=("code",), message=("reason",)),
     Rule(types=("urllib.error.URLError",), kind=kinds.TRANSPORT_UNREACHABLE, inside=("reason",), message=()),
     # Answers that do not parse or validate.
@@ -170,13 +176,13 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
         types=_httpx("ConnectError", "ProxyError"),
         kind=kinds.TRANSPORT_UNREACHABLE,
         message=(),
-        inside=("__cause__",),
+        inside=_BEHIND_HTTPCORE,
     ),
     Rule(
         types=_httpx("NetworkError", "RemoteProtocolError"),
         kind=kinds.TRANSPORT_PEER_DROP,
         message=(),
-        inside=("__cause__",),
+        inside=_BEHIND_HTTPCORE,
     ),
     Rule(types=_httpx("DecodingError", "TooManyRedirects"), kind=kinds.PROTOCOL_VIOLATION, message=()),
     Rule(types=_httpx("HTTPStatusError"), status=("response.status_code",), message=("response.reason_phrase",)),
@@ -217,7 +223,7 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         types=("openai.APIConnectionError",),
         kind=kinds.TRANSPORT_UNREACHABLE,
-        message=("message",),
+        message=(),
         inside=("__cause__",),
     ),
     Rule(
