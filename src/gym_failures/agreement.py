@@ -18,7 +18,7 @@ _TEXTS: Final = frozenset({semconv.FAILURE_REASON, semconv.FOREIGN_ERROR_MESSAGE
 
 
 def disagreements(sent: FailureReport | None, rebuilt: RebuiltReport | None) -> list[str]:
-    """Return in what the report of a reply and the one rebuilt from the same request's spans differ; nothing if they agree.
+    """Return where a reply's report and the one rebuilt from the same request's spans differ; empty if they agree.
 
     `sent` is None for a reply without a report, `rebuilt` (by request) is None where no span tells of a failure. Both
     have the same own failure and the same events, field by field, up to texts that were cut. `rebuilt` may

@@ -9,7 +9,7 @@ Text is OTLP JSON, which needs the extra `reading`; spans of the SDK need none.
 from gym_failures.reading.model import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.reports import Reports, read_reports
+from gym_failures.reading.reports import Reports, read_files, read_reports
 from gym_failures.reading.sdk import from_readable_span
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "SpanRecord",
     "SpanStatus",
     "from_readable_span",
+    "read_files",
     "read_reports",
     "rebuild",
 ]

@@ -79,11 +79,13 @@ class SpanRecord:
 class Skip(NamedTuple):
     """Something that could not be read.
 
-    `line` counts from 1. `reason` says what was wrong and where, never what stood there.
+    `line` counts from 1. `reason` says what was wrong and where, never what stood there. `source` names the file where
+    several were read; it is empty where there was one.
     """
 
     line: int
     reason: str
+    source: str = ""
 
 
 class Parsed(NamedTuple):

@@ -2,14 +2,16 @@
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from io import IOBase
 from typing import TYPE_CHECKING
 
+from gym_failures import limits
 from gym_failures.reading.model import Skip, SpanRecord
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.sources.files import File, opened
+from gym_failures.reading.sources.files import File, is_path, opened
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -44,14 +46,56 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
         return Reports(rebuild(spans, by=by), spans=len(spans))
-    from gym_failures.reading.otlp_json import parse_lines, survey  # noqa: PLC0415 - spans need no extra, text does
+    return _read({"": source}, by)
 
-    with opened(source) as file:
-        start = file.tell()
-        found = survey(file)
-        file.seek(start)
-        read = (span for span in parse_lines(file, traces=found.traces) if isinstance(span, SpanRecord))
-        reports = rebuild(read, by=by)
-    if found.skips:
-        logger.warning("skipped %d unreadable places, the first in line %d: %s", found.skips, *found.skipped[0])
-    return Reports(reports, spans=found.spans, skipped=found.skipped, skips=found.skips)
+
+def read_files(sources: Iterable[File], *, by: By = "trace") -> Reports:
+    """Return the reports of everything that failed in several files together, as `read_reports` does of one.
+
+    The spans of one trace are in the files of all the processes that it went through. Each source is a path, an open
+    file or a text, and `Skip.source` names it: by its path, the name of the open file, or its number from 1.
+    """
+    return _read({_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}, by)
+
+
+def _read(sources: Mapping[str, File], by: By) -> Reports:
+    """Read each of `sources` twice: to find the traces that failed anywhere, then to read those everywhere."""
+    from gym_failures.reading.otlp_json import survey  # noqa: PLC0415 - spans need no extra, text does
+
+    with ExitStack() as stack:
+        # Paths are opened for each pass, one at a time, because there may be more of them than a process may hold open.
+        held = {
+            name: source if is_path(source) else stack.enter_context(opened(source)) for name, source in sources.items()
+        }
+        found = {}
+        for name, one in held.items():
+            with opened(one) as file:
+                start = file.tell()
+                found[name] = survey(file)
+                file.seek(start)
+        traces = frozenset[str]().union(*(survey.traces for survey in found.values()))
+        reports = rebuild(_spans(held.values(), traces), by=by)
+    skipped = [skip._replace(source=name) for name, one in found.items() for skip in one.skipped]
+    skips = sum(one.skips for one in found.values())
+    if skips:
+        first = skipped[0]
+        where = f"line {first.line} of {first.source}" if first.source else f"line {first.line}"
+        logger.warning("skipped %d unreadable places, the first in %s: %s", skips, where, first.reason)
+    spans = sum(one.spans for one in found.values())
+    return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips)
+
+
+def _spans(sources: Iterable[File], traces: frozenset[str]) -> Iterator[SpanRecord]:
+    from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - as above
+
+    for source in sources:
+        with opened(source) as file:
+            yield from (span for span in parse_lines(file, traces=traces) if isinstance(span, SpanRecord))
+
+
+def _name_of(source: File) -> str | None:
+    """Return the name of a source that has one; text that is given itself has none."""
+    if is_path(source):
+        return os.fspath(source)
+    name: object = getattr(source, "name", None)
+    return name if isinstance(name, str) else None

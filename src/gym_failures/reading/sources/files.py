@@ -6,11 +6,19 @@ from contextlib import contextmanager
 from io import BytesIO, IOBase
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import TypeGuard
 
 from gym_failures.reading.otlp_values import as_bytes
 
 File = str | bytes | os.PathLike[str] | IOBase
 """A path, an open file, or the text itself: a str that begins like JSON is text, and any other str is a path."""
+
+
+def is_path(source: File) -> TypeGuard[str | os.PathLike[str]]:
+    """Tell whether `source` is the path of a file, and neither an open one nor the text itself."""
+    if isinstance(source, str):
+        return source.lstrip()[:1] not in {"{", "[", ""}
+    return isinstance(source, os.PathLike)
 
 
 @contextmanager
@@ -20,17 +28,16 @@ def opened(source: File) -> Iterator[IOBase]:
     An open file is read from where it stands and left open; one that cannot seek, such as a pipe, is copied to disk
     first. Raises OSError for a path that cannot be opened.
     """
-    if isinstance(source, str) and source.lstrip()[:1] not in {"{", "[", ""}:
-        source = Path(source)
-    if isinstance(source, os.PathLike):
-        with Path(source).open("rb") as file:
-            yield file
-    elif isinstance(source, str | bytes):
-        yield BytesIO(as_bytes(source))
-    elif source.seekable():
-        yield source
-    else:
+    if isinstance(source, IOBase):
+        if source.seekable():
+            yield source
+            return
         with TemporaryFile() as copy:
             copy.writelines(map(as_bytes, source))
             copy.seek(0)
             yield copy
+    elif isinstance(source, bytes) or (isinstance(source, str) and not is_path(source)):
+        yield BytesIO(as_bytes(source))
+    else:
+        with Path(source).open("rb") as file:
+            yield file
