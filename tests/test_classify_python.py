@@ -73,10 +73,10 @@ def shaken_hands():
     return caught(call)
 
 
-def sent_unconnected():
-    """Send on a socket that is connected to nobody."""
+def read_unconnected():
+    """Read from a socket that is connected to nobody."""
     with socket.socket() as unconnected:
-        return caught(lambda: unconnected.send(b"x"))
+        return caught(lambda: unconnected.recv(1))
 
 
 async def cancelled():
@@ -244,7 +244,7 @@ CASES = {
         kinds.TRANSPORT_PEER_DROP,
         reason=re.compile(r"\[Errno \d+\] (Broken pipe|Connection reset.*)"),
     ),
-    "not connected": Case(sent_unconnected, kinds.TRANSPORT_PEER_DROP, reason=re.compile(r"\[Errno \d+\].*")),
+    "not connected": Case(read_unconnected, kinds.TRANSPORT_PEER_DROP, reason=re.compile(r"\[Errno \d+\].*")),
     "a connection error of the application": Case(
         raised(ConnectionError("gone")), kinds.TRANSPORT_PEER_DROP, reason="gone"
     ),

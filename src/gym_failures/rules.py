@@ -107,7 +107,6 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     Rule(types=("OSError",), kind=kinds.TRANSPORT_LOCAL_RESOURCE, errnos=_LOCAL_RESOURCE),
     Rule(types=("OSError",), kind=kinds.TRANSPORT_UNREACHABLE, errnos=_UNREACHABLE),
     Rule(types=("OSError",), kind=kinds.TRANSPORT_PEER_DROP, errnos=_PEER_DROP),
-    Rule(types=("OSError",), kind=kinds.TRANSPORT_TIMEOUT, errnos=_TIMEOUT),
     Rule(
         types=("socket.gaierror", "socket.herror", "ConnectionRefusedError"),
         kind=kinds.TRANSPORT_UNREACHABLE,
@@ -158,7 +157,7 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     Rule(
         types=("aiohttp.ClientResponseError",),
         kind=kinds.PROTOCOL_VIOLATION,
-        message=("message",),
+        message=(),
         when=foreign.is_unreadable,
     ),
     Rule(

@@ -1,0 +1,1 @@
+"""Tests with real servers and clients, which the extras are for."""
