@@ -1,7 +1,8 @@
 """Test the built wheel on the versions that users have: `python tools/matrix.py WHEEL [JOB ...]`.
 
 Every job gets a new environment. A folder below tests/ that is named after an extra runs where that extra is
-installed; all other tests need the core dependencies alone, and the job without extras proves it.
+installed, and one for real servers and clients where any is; all other tests need the core dependencies alone, and the
+job without extras proves it.
 """
 
 import subprocess
@@ -16,6 +17,8 @@ from pythons import find_python
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = frozenset(PROJECT["optional-dependencies"]) - {"all"}
+HOSTS = frozenset({"clients", "hosts", "servers"})
+"""Folders of tests that need the dependency group `hosts`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,7 @@ def run(name: str, wheel: Path) -> None:
     uv = Path(sys.executable).with_name("uv")
     extras = f"[{','.join(sorted(job.extras))}]" if job.extras else ""
     groups = ("test", "hosts") if job.extras else ("test",)
-    missing = sorted(EXTRAS - job.extras)
+    missing = sorted((EXTRAS - job.extras) | (HOSTS if not job.extras else frozenset()))
     _call(uv, "venv", "--quiet", "--clear", "--python", find_python(job.python), environment)
     _call(
         uv, "pip", "install", "--quiet", "--python", python,
@@ -51,7 +54,7 @@ def run(name: str, wheel: Path) -> None:
         *(argument for group in groups for argument in ("--group", group)),
         f"gym-failures{extras} @ {wheel.resolve().as_uri()}",
     )  # fmt: skip
-    _call(python, "-m", "pytest", "-q", "-n", "auto", *(f"--ignore=tests/{extra}" for extra in missing))
+    _call(python, "-m", "pytest", "-q", "-n", "auto", *(f"--ignore=tests/{folder}" for folder in missing))
 
 
 def _call(*command: str | Path) -> None:
