@@ -3,6 +3,7 @@
 Those that others are made of are cached: to build them again in every draw would take longer than the draw.
 """
 
+import base64
 import functools
 import itertools
 import string
@@ -23,6 +24,7 @@ from gym_failures.records import (
     SandboxFailureDetails,
     SdkErrorDetails,
 )
+from gym_failures.wire import to_tree
 from tests import spans
 
 # What has broken exporters, headers or logs somewhere, in one alphabet.
@@ -228,6 +230,17 @@ def episode_failures(*, wire: bool = True) -> st.SearchStrategy[EpisodeFailure]:
     )
 
 
+RECORDS = {
+    SandboxFailureDetails: sandbox_details(),
+    ModelFailureDetails: model_details(),
+    SdkErrorDetails: sdk_error_details(),
+    FailureEvent: failure_events(wire=False),
+    FailureReport: failure_reports(wire=False),
+    EpisodeFailure: episode_failures(wire=False),
+}
+"""Every record, with what draws all legal ones of it."""
+
+
 def chain_of(length: int) -> FailureReport:
     """Return a report whose own failure has `length - 1` causes, one behind the other; the root is `e0`."""
     ids = [f"e{index}" for index in range(length)]
@@ -355,3 +368,51 @@ def stream_parts(comments: Iterable[bytes]) -> st.SearchStrategy[list[bytes]]:
     near = semconv.STREAM_COMMENT_PREFIX.encode()
     others = (b"data: {}\n\n", b"data: {", b": ping\n\n", b"\n", b"\r\n", b"x", near, near + b"1.x", b"\n" + near[:-1])
     return st.lists(st.sampled_from((*others, *comments)), max_size=12)
+
+
+@st.composite
+def mangled_trees(draw: st.DrawFn) -> object:
+    """Draw the JSON object of a report in which members are missing, renamed, or hold any JSON."""
+    tree: object = to_tree(draw(failure_reports(max_size=3)))
+    for _ in range(draw(st.integers(0, 4))):
+        tree = draw(_mangled(tree))
+    return tree
+
+
+@st.composite
+def _mangled(draw: st.DrawFn, tree: object) -> object:
+    if not isinstance(tree, dict) or not tree or draw(st.integers(0, 3)) == 0:
+        return draw(json_values())
+    name = draw(st.sampled_from(sorted(tree)))
+    changed = dict(tree)
+    value = changed.pop(name)
+    if draw(st.booleans()):
+        changed[draw(st.sampled_from([name, name, name, "details", "events", "cause_id", "new"]))] = draw(
+            _mangled(value)
+        )
+    return changed
+
+
+def not_quite_headers() -> st.SearchStrategy[str | bytes]:
+    """Draw text and bytes that look like a header value more or less."""
+    payloads = st.binary(max_size=40).map(lambda body: base64.urlsafe_b64encode(body).decode().rstrip("="))
+    values = st.builds("{}.{}".format, st.sampled_from(["1", "0", "2", "01", "1.1", ""]), payloads)
+    return texts(40, surrogates=True) | st.binary(max_size=40) | values
+
+
+@st.composite
+def exceptions(draw: st.DrawFn) -> BaseException:
+    """Draw an exception with causes and members of any sort, which may go round: failures, others, and groups of both."""
+    made: list[BaseException] = []
+    for _ in range(draw(st.integers(1, 8))):
+        match draw(st.sampled_from(["failure", "other", "group"])):
+            case "failure":
+                kind = draw(st.sampled_from(sorted(kinds.FAILURE_KINDS)))
+                made.append(FailureError(kind, boundary=draw(st.sampled_from(FailureBoundary))))
+            case "group" if made:
+                made.append(BaseExceptionGroup("group", draw(st.lists(st.sampled_from(made), min_size=1, max_size=4))))
+            case _:
+                made.append(draw(st.sampled_from([ValueError, KeyError, TimeoutError, ConnectionResetError]))("text"))
+    for error in made:
+        error.__cause__ = draw(st.none() | st.sampled_from(made))
+    return made[-1]
