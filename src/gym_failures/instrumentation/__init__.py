@@ -1,6 +1,6 @@
 """Failures of servers and clients, recorded and carried along without their doing anything.
 
-Each name brings in its own module at its first use, so that a server needs no client's library, nor a client a server's.
+Each name brings in its own module at its first use: a server needs no client's library, nor a client a server's.
 """
 
 from typing import TYPE_CHECKING

@@ -9,6 +9,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from gym_failures import kinds, limits
 from gym_failures.guard import Guard
+from gym_failures.header import decode_reports
 from gym_failures.ids import new_id
 from gym_failures.instrumentation.asgi.reply import comment, relayed_values, takes_a_comment, with_report
 from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send
@@ -217,9 +218,9 @@ class Exchange:
             self._begun = self._started = True
             self._trailers = "trailers" in message and bool(message["trailers"])
             headers = message.get("headers", ())
-            if not isinstance(headers, (list, tuple)):  # ASGI allows what can be read only once.
-                headers = list(headers)
-                message = {**message, "headers": headers}
+            if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
+                headers = list(headers)  # They could be read only once, and so they can again.
+                message = {**message, "headers": iter(headers)}
             self._headers = headers
             relayed = relayed_values(headers)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
@@ -235,7 +236,9 @@ class Exchange:
         if self._gone:
             self._settle_gone()
             return message
-        report = log.observe_reply(relayed, span=log.span) if relayed else None
+        report = decode_reports(relayed) if relayed else None
+        if report is not None:
+            report = log.observe_reply(report, span=log.span)
         error: BaseException | None = None
         if status >= limits.SERVER_ERROR_STATUS:
             handled = self._handled()
