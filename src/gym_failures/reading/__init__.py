@@ -6,7 +6,7 @@
 Text is OTLP JSON, which needs the extra `reading`; spans of the SDK need none.
 """
 
-from gym_failures.reading.model import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus
+from gym_failures.reading.model import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
 from gym_failures.reading.reports import Reports, read_files, read_reports
@@ -22,6 +22,7 @@ __all__ = [
     "SpanLink",
     "SpanRecord",
     "SpanStatus",
+    "Tally",
     "from_readable_span",
     "read_files",
     "read_reports",

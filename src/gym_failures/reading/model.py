@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
+from gym_failures import limits
+
 
 class SpanKind(IntEnum):
     """What a span is to its trace; the numbers are those of OTLP."""
@@ -89,7 +91,27 @@ class Skip(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What a text held: the spans that could be read, and what was skipped."""
+    """What a text held: the spans that could be read, and all that was skipped."""
 
     spans: list[SpanRecord]
     skipped: list[Skip]
+
+
+@dataclass(slots=True)
+class Tally:
+    """How well a source could be read."""
+
+    named: int | None = limits.SKIPS_NAMED
+    """How many skips are kept by name; None keeps all."""
+    spans: int = 0
+    """Spans that could be read, those that nobody wanted too."""
+    skips: int = 0
+    """How much could not be read."""
+    skipped: list[Skip] = field(default_factory=list)
+    """The first of the skips."""
+
+    def skip(self, line: int, reason: str) -> None:
+        """Count one more skip, and keep it if it is among the first."""
+        self.skips += 1
+        if self.named is None or len(self.skipped) < self.named:
+            self.skipped.append(Skip(line, reason))

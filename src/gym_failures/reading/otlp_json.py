@@ -7,11 +7,11 @@ have failures and once to read those, and both together cost about what reading 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from io import BytesIO
-from itertools import accumulate, chain
-from typing import Final, NamedTuple
+from itertools import accumulate
+from typing import Final
 
-from gym_failures import limits, semconv
-from gym_failures.reading.model import EventRecord, Parsed, Skip, SpanLink, SpanRecord, SpanStatus
+from gym_failures import semconv
+from gym_failures.reading.model import EventRecord, Parsed, SpanLink, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_skeleton import (
     SPAN_ID_SIZE,
     TRACE_ID_SIZE,
@@ -31,60 +31,47 @@ from gym_failures.reading.otlp_values import (
     span_status,
 )
 
+# Looked for in undecoded bytes: these names are ASCII, which no writer escapes, and one found for nothing costs little.
 _EVENT: Final = f'"{semconv.EVENT_NAME}"'.encode()
-_SUMMARY: Final = b'"failure.'
-"""Looked for in undecoded bytes: our names are ASCII, which no writer escapes; one found for nothing costs little."""
+_ATTRIBUTE: Final = b'"failure.'
+_IN_ALL_NAMES: Final = b"failure"
 
 
-class Survey(NamedTuple):
-    """What one quick pass over a file found."""
+def failing_traces(lines: Iterable[str | bytes]) -> frozenset[str]:
+    """Return the ids of the traces in which a span tells of a failure, reading the contents of none.
 
-    traces: frozenset[str]
-    """Ids of the traces that have failures."""
-    spans: int
-    """Spans that can be read, of all traces."""
-    skipped: list[Skip]
-    """The first of what cannot be read, at most `limits.SKIPS_NAMED`."""
-    skips: int
-    """How much cannot be read, in all."""
-
-
-def survey(lines: Iterable[str | bytes]) -> Survey:
-    """Find which traces have failures, and what cannot be read, without reading the contents of any span."""
-    traces: set[str] = set()
-    skipped: list[Skip] = []
-    spans = skips = 0
-    for number, line in _numbered(lines):
-        resources, faults = decode_line(line)
-        for resource in resources:
-            for scope in resource.scope_spans:
-                spans += len(scope.spans)
-                failing = chain(
-                    _holding(_SUMMARY, [span.attributes for span in scope.spans]),
-                    _holding(_EVENT, [span.events for span in scope.spans]),
-                )
-                traces.update(scope.spans[index].trace_id.lower() for index in failing)
-        skips += len(faults)
-        skipped += (Skip(number, fault) for fault in faults[: limits.SKIPS_NAMED - len(skipped)])
-    return Survey(frozenset(traces), spans, skipped, skips)
+    Passes over what cannot be read; `parse_lines` tells of that.
+    """
+    return frozenset(
+        trace_id
+        for _, line in _numbered(lines)
+        if _IN_ALL_NAMES in line
+        for resource in decode_line(line).resources
+        for scope in resource.scope_spans
+        for trace_id in _failing(scope.spans)
+    )
 
 
-def parse_lines(lines: Iterable[str | bytes], *, traces: Container[str] | None = None) -> Iterator[SpanRecord | Skip]:
-    """Read lines as they come, and yield each span, or what is wrong where one cannot be read.
+def parse_lines(
+    lines: Iterable[str | bytes], tally: Tally, *, traces: Container[str] | None = None
+) -> Iterator[SpanRecord]:
+    """Read lines as they come, yield their spans, and keep a tally of what can and what cannot be read.
 
-    `traces` holds the ids of the traces to read; None reads all. A blank line is nothing, and a document that is spread
-    over several lines is read as one. Nothing that the lines hold makes this raise.
+    `traces` holds the ids of the traces to yield; None yields all. A blank line is nothing, and a document that is
+    spread over several lines is read as one. Nothing that the lines hold makes this raise.
     """
     for number, line in _numbered(lines):
         resources, faults = decode_line(line)
         for resource in resources:
             of_process: dict[str, object] | None = None
-            for span in chain.from_iterable(scope.spans for scope in resource.scope_spans):
-                if traces is None or span.trace_id.lower() in traces:
-                    of_process = _resource_attributes(resource) if of_process is None else of_process
-                    yield _record(span, of_process)
+            for scope in resource.scope_spans:
+                tally.spans += len(scope.spans)
+                for span in scope.spans:
+                    if traces is None or span.trace_id.lower() in traces:
+                        of_process = _resource_attributes(resource) if of_process is None else of_process
+                        yield _record(span, of_process)
         for fault in faults:
-            yield Skip(number, fault)
+            tally.skip(number, fault)
 
 
 def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
@@ -92,15 +79,10 @@ def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
 
     Raises TypeError for a mapping that holds what JSON cannot.
     """
-    parsed = Parsed([], [])
+    tally = Tally(named=None)
     # A BytesIO gives out lines by line feeds only. Other line ends, such as U+2028, can stand within a JSON string.
     lines = BytesIO(json_bytes(document) if isinstance(document, Mapping) else as_bytes(document))
-    for read in parse_lines(lines):
-        if isinstance(read, Skip):
-            parsed.skipped.append(read)
-        else:
-            parsed.spans.append(read)
-    return parsed
+    return Parsed(list(parse_lines(lines, tally)), tally.skipped)
 
 
 def _numbered(lines: Iterable[str | bytes]) -> Iterator[tuple[int, bytes]]:
@@ -115,6 +97,13 @@ def _numbered(lines: Iterable[str | bytes]) -> Iterator[tuple[int, bytes]]:
         return
     yield first
     yield from numbered
+
+
+def _failing(spans: Sequence[SpanSkeleton]) -> Iterator[str]:
+    """Yield the trace of each span that tells of a failure."""
+    for mark, raws in ((_ATTRIBUTE, [span.attributes for span in spans]), (_EVENT, [span.events for span in spans])):
+        for index in _holding(mark, raws):
+            yield spans[index].trace_id.lower()
 
 
 def _holding(mark: bytes, raws: Sequence[bytes]) -> Iterator[int]:

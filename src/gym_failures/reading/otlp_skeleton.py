@@ -87,6 +87,8 @@ def decode_line(line: bytes) -> Decoded:
 
 def decode_contents(raw: msgspec.Raw) -> object:
     """Decode what a skeleton left undecoded; what cannot be decoded comes back as text, which is no content."""
+    if raw is _NOTHING:
+        return None
     with suppress(*_FAULTS):
         return msgspec.json.decode(raw)
     try:

@@ -9,6 +9,7 @@ import binascii
 import json
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
+from math import isfinite
 from typing import Final, TypeVar
 
 from gym_failures import limits
@@ -28,14 +29,14 @@ class _Unreadable(Exception):  # noqa: N818 - says why a value was left out, and
 def plain_json(text: bytes) -> object:
     """Return the document in `text` with today's camelCase keys; slow and tolerant.
 
-    Invalid UTF-8 becomes U+FFFD. Numbers and NaN literals stay text, which OTLP allows and which no size can break.
-    Raises ValueError for what is no JSON, RecursionError for JSON that is nested too deeply.
+    Invalid UTF-8 becomes U+FFFD. A number that Python would refuse or make infinite, and a NaN literal, stay text, as
+    OTLP allows of any number. Raises ValueError for what is no JSON, RecursionError for JSON that is nested too deeply.
     """
     return json.loads(
         text.decode("utf-8-sig", "replace"),
         object_pairs_hook=_with_todays_keys,
-        parse_int=str,
-        parse_float=str,
+        parse_int=lambda digits: digits if (number := integer(digits)) is None else number,
+        parse_float=lambda digits: number if isfinite(number := float(digits)) else digits,
         parse_constant=str,
     )
 
@@ -63,6 +64,8 @@ def as_bytes(text: str | bytes) -> bytes:
 
 def integer(value: object) -> int | None:
     """Return a whole number that was written as a number or as text, or None."""
+    if type(value) is int:
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -74,7 +77,7 @@ def integer(value: object) -> int | None:
 
 def count(value: object) -> int:
     """Return a count; what is none counts as 0."""
-    return max(integer(value) or 0, 0)
+    return 0 if value is None else max(integer(value) or 0, 0)
 
 
 def hex_id(value: object, size: int) -> str | None:
@@ -96,12 +99,17 @@ def hex_id(value: object, size: int) -> str | None:
 
 def span_kind(value: object) -> SpanKind:
     """Return a span's kind from its number or name; what is neither is unspecified."""
-    return _SPAN_KINDS.get(value, SpanKind.UNSPECIFIED) if isinstance(value, _ENUM_TYPES) else SpanKind.UNSPECIFIED
+    return _SPAN_KINDS.get(value, SpanKind.UNSPECIFIED) if _is_enum(value) else SpanKind.UNSPECIFIED
 
 
 def span_status(value: object) -> SpanStatus:
     """Return a span's status from its code's number or name; what is neither is unset."""
-    return _SPAN_STATUSES.get(value, SpanStatus.UNSET) if isinstance(value, _ENUM_TYPES) else SpanStatus.UNSET
+    return _SPAN_STATUSES.get(value, SpanStatus.UNSET) if _is_enum(value) else SpanStatus.UNSET
+
+
+def _is_enum(value: object) -> bool:
+    """Return whether `value` can stand for an enum's member, and be looked up; True, which equals 1, cannot."""
+    return isinstance(value, int | float | str) and not isinstance(value, bool)
 
 
 def _spellings(members: Iterable[_E], prefix: str) -> dict[object, _E]:
@@ -112,7 +120,6 @@ def _spellings(members: Iterable[_E], prefix: str) -> dict[object, _E]:
     }
 
 
-_ENUM_TYPES: Final = (int, float, str)
 _SPAN_KINDS: Final[Mapping[object, SpanKind]] = _spellings(SpanKind, "SPAN_KIND_")
 _SPAN_STATUSES: Final[Mapping[object, SpanStatus]] = _spellings(SpanStatus, "STATUS_CODE_")
 
@@ -147,6 +154,8 @@ def _attributes(pairs: object, depth: int) -> tuple[dict[str, object], int]:
 def _any_value(value: object, depth: int) -> object:
     """Return what an AnyValue holds, None when nothing is set; a bare scalar stands for itself."""
     if isinstance(value, dict):
+        if type(text := value.get("stringValue")) is str:
+            return text  # nearly always
         for name, held in value.items():
             read = _READERS.get(name)
             if read is not None and held is not None:

@@ -2,13 +2,13 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from io import IOBase
 from typing import TYPE_CHECKING
 
 from gym_failures import limits
-from gym_failures.reading.model import Skip, SpanRecord
+from gym_failures.reading.model import Skip, SpanRecord, Tally
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
 from gym_failures.reading.sources.files import File, is_path, opened
@@ -60,37 +60,37 @@ def read_files(sources: Iterable[File], *, by: By = "trace") -> Reports:
 
 def _read(sources: Mapping[str, File], by: By) -> Reports:
     """Read each of `sources` twice: to find the traces that failed anywhere, then to read those everywhere."""
-    from gym_failures.reading.otlp_json import survey  # noqa: PLC0415 - spans need no extra, text does
+    from gym_failures.reading.otlp_json import failing_traces  # noqa: PLC0415 - spans need no extra, text does
 
+    tallies = {name: Tally() for name in sources}
     with ExitStack() as stack:
         # Paths are opened for each pass, one at a time, because there may be more of them than a process may hold open.
         held = {
             name: source if is_path(source) else stack.enter_context(opened(source)) for name, source in sources.items()
         }
-        found = {}
-        for name, one in held.items():
+        traces: set[str] = set()
+        for one in held.values():
             with opened(one) as file:
                 start = file.tell()
-                found[name] = survey(file)
+                traces |= failing_traces(file)
                 file.seek(start)
-        traces = frozenset[str]().union(*(survey.traces for survey in found.values()))
-        reports = rebuild(_spans(held.values(), traces), by=by)
-    skipped = [skip._replace(source=name) for name, one in found.items() for skip in one.skipped]
-    skips = sum(one.skips for one in found.values())
+        reports = rebuild(_spans(held, tallies, traces), by=by)
+    skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
+    skips = sum(tally.skips for tally in tallies.values())
     if skips:
         first = skipped[0]
         where = f"line {first.line} of {first.source}" if first.source else f"line {first.line}"
         logger.warning("skipped %d unreadable places, the first in %s: %s", skips, where, first.reason)
-    spans = sum(one.spans for one in found.values())
+    spans = sum(tally.spans for tally in tallies.values())
     return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips)
 
 
-def _spans(sources: Iterable[File], traces: frozenset[str]) -> Iterator[SpanRecord]:
+def _spans(held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Container[str]) -> Iterator[SpanRecord]:
     from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - as above
 
-    for source in sources:
+    for name, source in held.items():
         with opened(source) as file:
-            yield from (span for span in parse_lines(file, traces=traces) if isinstance(span, SpanRecord))
+            yield from parse_lines(file, tallies[name], traces=traces)
 
 
 def _name_of(source: File) -> str | None:

@@ -1,0 +1,1 @@
+"""Reading of stored text, with the extra `reading`."""
