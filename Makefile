@@ -33,6 +33,19 @@ $(STAMP): pyproject.toml constraints.txt
 test: $(STAMP) ## Run the tests
 	$(BIN)/pytest -n $(WORKERS)
 
+.PHONY: backends
+backends: $(STAMP) ## Make Jaeger, the Collector and Prometheus once, in the user's cache folder (Go is needed)
+	PYTHONPATH=tools $(BIN)/python -m backends
+
+# In one process: the tests share one set of running programs.
+.PHONY: test-backends
+test-backends: $(STAMP) ## Test collector-config/ against the real programs that `make backends` made
+	$(BIN)/pytest tests/backends
+
+.PHONY: dashboard
+dashboard: $(STAMP) ## Write the Grafana dashboard from its generator
+	$(BIN)/python collector-config/grafana/dashboard.py
+
 .PHONY: check
 check: $(STAMP) ## Check format, lint, docstrings, types, layers, dependencies, spelling and changelog
 	$(BIN)/ruff format --check .

@@ -1,0 +1,184 @@
+"""Jaeger, Prometheus and the Collectors, each started from its file in `collector-config/` with nothing changed in it.
+
+Only variables are set, as a user sets them: ports that are free, folders to write in, who is behind whom.
+"""
+
+import json
+import shutil
+import urllib.parse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from backends.processes import LOOPBACK, Process, free_ports, get
+from backends.programs import COLLECTOR, CONFIG, JAEGER, PROMETHEUS
+
+JAEGER_TRACES_ASKED: Final = 1_000
+"""Traces that one search may return, in traces; more than any test here makes."""
+
+IN_MEMORY: Final = {
+    # Of two storages under one name Jaeger takes this one.
+    "memory": ("--config=yaml:extensions::jaeger_storage::backends::traces::memory::max_traces: 100000",)
+}
+
+
+class Jaeger(Process):
+    """Jaeger with `jaeger.yaml`, on free ports, its storage in `folder`."""
+
+    def __init__(self, folder: Path, *, prometheus: "Prometheus | None" = None, storage: str = "badger") -> None:
+        """Choose the storage, "badger" (on disk) or "memory", and where its Monitor page finds its metrics."""
+        grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(7)
+        self.grpc = f"{LOOPBACK}:{grpc}"
+        self.http = f"http://{LOOPBACK}:{http}"
+        self.url = f"http://{LOOPBACK}:{query}"
+        self.targets = [f"{LOOPBACK}:{metrics}", f"{LOOPBACK}:{telemetry}"]
+        super().__init__(
+            "jaeger",
+            [JAEGER.find(), f"--config={CONFIG / 'jaeger.yaml'}", *IN_MEMORY.get(storage, ())],
+            ready=f"http://{LOOPBACK}:{health}/status",
+            folder=folder,
+            environment={
+                "OTEL_TRACES_SAMPLER": "always_off",  # else it traces itself, into itself
+                "GYM_JAEGER_GRPC": self.grpc,
+                "GYM_JAEGER_HTTP": f"{LOOPBACK}:{http}",
+                "GYM_JAEGER_QUERY": f"{LOOPBACK}:{query}",
+                "GYM_JAEGER_QUERY_GRPC": f"{LOOPBACK}:{query_grpc}",
+                "GYM_JAEGER_HEALTH": f"{LOOPBACK}:{health}",
+                "GYM_JAEGER_METRICS": f"{LOOPBACK}:{metrics}",
+                "GYM_JAEGER_TELEMETRY_PORT": str(telemetry),
+                "GYM_JAEGER_STATE": str(folder / "jaeger"),
+                "GYM_JAEGER_UI": str(CONFIG / "jaeger-ui.json"),
+                "GYM_JAEGER_FLUSH": "1s",
+                **({} if prometheus is None else {"GYM_JAEGER_PROMETHEUS": prometheus.url}),
+            },
+        )
+
+    def find(self, service: str, **tags: str) -> list[dict[str, Any]]:
+        """Return the traces that a search for `tags` finds, in the form of Jaeger's own JSON.
+
+        ``_`` in the name of a tag stands for a dot, as in ``failure_kind``.
+        """
+        query = {
+            "service": service,
+            "limit": str(JAEGER_TRACES_ASKED),
+            "lookback": "1h",
+            "tags": json.dumps({key.replace("_", ".", 1): value for key, value in tags.items()}),
+        }
+        found: list[dict[str, Any]] = self._json(f"/api/traces?{urllib.parse.urlencode(query)}")["data"]
+        return found
+
+    def trace(self, trace_id: str) -> dict[str, Any]:
+        """Return one trace as OTLP JSON; raises urllib's HTTPError (404) when there is none."""
+        found: dict[str, Any] = self._json(f"/api/v3/traces/{trace_id}")["result"]
+        return found
+
+    def services(self) -> set[str]:
+        """Return the services that sent spans."""
+        return set(self._json("/api/services")["data"] or ())
+
+    def _json(self, path: str) -> Any:  # noqa: ANN401 - whatever Jaeger says
+        with get(self.url + path, seconds=30) as answer:
+            return json.load(answer)
+
+
+class Prometheus(Process):
+    """Prometheus with `prometheus/prometheus.yml`, its data in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        """Copy the configuration, because what it scrapes is named in files beside it."""
+        (port,) = free_ports(1)
+        self.url = f"http://{LOOPBACK}:{port}"
+        self.write_url = f"{self.url}/api/v1/write"
+        self._config = folder / "prometheus"
+        shutil.copytree(CONFIG / "prometheus", self._config, dirs_exist_ok=True)
+        super().__init__(
+            "prometheus",
+            [
+                PROMETHEUS.find(),
+                f"--config.file={self._config / 'prometheus.yml'}",
+                f"--storage.tsdb.path={folder / 'prometheus-data'}",
+                f"--web.listen-address={LOOPBACK}:{port}",
+                "--web.enable-remote-write-receiver",
+                "--enable-feature=exemplar-storage",
+            ],
+            ready=f"{self.url}/-/ready",
+            folder=folder,
+            environment={},
+        )
+
+    def scrape(self, **targets: list[str]) -> None:
+        """Say where the scraped programs are, by the names of the files in `targets/`; they are reread at once."""
+        for name, addresses in targets.items():
+            (self._config / "targets" / f"{name}.yml").write_text(json.dumps([{"targets": addresses}]))
+
+    def query(self, expression: str) -> list[tuple[dict[str, str], float]]:
+        """Return the labels and the value of every series of an instant query; raises HTTPError for a wrong one."""
+        path = f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
+        with get(self.url + path, seconds=30) as answer:
+            data = json.load(answer)["data"]
+        if data["resultType"] == "scalar":
+            return [({}, float(data["result"][1]))]
+        return [(one["metric"], float(one["value"][1])) for one in data["result"]]
+
+    def by(self, label: str, expression: str) -> dict[str, float]:
+        """Return the values of an instant query by one label."""
+        return {labels.get(label, ""): value for labels, value in self.query(expression)}
+
+    def exemplars(self, expression: str, *, seconds: float = 3_600) -> list[dict[str, Any]]:
+        """Return the labels of the exemplars of the last hour."""
+        ((_, now),) = self.query("time()")
+        period = {"query": expression, "start": str(now - seconds), "end": str(now + 60)}
+        with get(f"{self.url}/api/v1/query_exemplars?{urllib.parse.urlencode(period)}") as answer:
+            return [one["labels"] for series in json.load(answer)["data"] for one in series["exemplars"]]
+
+
+class Collector(Process):
+    """A Collector with one of the files, its queue in `folder`."""
+
+    def __init__(
+        self,
+        file: str,
+        folder: Path,
+        *,
+        to: Mapping[str, str],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start from `file` ("agent.yaml"); `to` and `settings` are its variables without their common start.
+
+        `to` says where what goes, as ``{"JAEGER": jaeger.grpc}``; `settings` the rest, as ``{"REDACT": "true"}``.
+        """
+        grpc, http, health, telemetry = free_ports(4)
+        self.grpc = f"{LOOPBACK}:{grpc}"
+        self.http = f"http://{LOOPBACK}:{http}"
+        self.telemetry = f"{LOOPBACK}:{telemetry}"
+        """Where it tells of itself, as Prometheus names a target."""
+        name = file.removesuffix(".yaml")
+        variables = {
+            "GRPC": self.grpc,
+            "HTTP": f"{LOOPBACK}:{http}",
+            "HEALTH": f"{LOOPBACK}:{health}",
+            "TELEMETRY_PORT": str(telemetry),
+            "STATE": str(folder / f"{name}-queue"),
+            "INSECURE": "true",
+            "FLUSH": "1s",
+            **to,
+            **(settings or {}),
+        }
+        super().__init__(
+            name,
+            [COLLECTOR.find(), f"--config={CONFIG / file}"],
+            ready=f"http://{LOOPBACK}:{health}/",
+            folder=folder,
+            environment={f"GYM_COLLECTOR_{key}": value for key, value in variables.items()},
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return what it tells of itself: each metric by name, summed over its labels."""
+        found: dict[str, float] = {}
+        with get(f"http://{self.telemetry}/metrics") as answer:
+            for line in answer.read().decode().splitlines():
+                if not line.startswith("#"):
+                    name, _, value = line.rpartition(" ")
+                    name = name.partition("{")[0]
+                    found[name] = found.get(name, 0.0) + float(value)
+        return found
