@@ -64,6 +64,12 @@ METRIC_HEADER_CUT: Final = "gym.failures.header.cut"
 METRIC_REASON: Final = "reason"
 """The one attribute of our own health counters: why something was dropped or refused (a closed list in the code)."""
 
+# What the shipped configurations count out of span events; `events` is their connector's own word.
+METRIC_SPAN_EVENTS: Final = "gym.failures.span.events"
+"""Failure events that came to the gateway, before any sampling there."""
+METRIC_STORED_EVENTS: Final = "gym.failures.stored.events"
+"""Failure events that Jaeger was given to store."""
+
 KIND_OTHER: Final = "_OTHER"
 """What a kind outside the vocabulary counts under, as OpenTelemetry names unknown values of ``error.type``."""
 
