@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gym_failures import kinds, limits, semconv
 from gym_failures.attributes import to_attributes
+from gym_failures.exceptions import FailureError
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.reading import EventRecord, SpanKind, SpanRecord
 from gym_failures.records import (
@@ -402,7 +403,7 @@ def not_quite_headers() -> st.SearchStrategy[str | bytes]:
 
 @st.composite
 def exceptions(draw: st.DrawFn) -> BaseException:
-    """Draw an exception with causes and members of any sort, which may go round: failures, others, and groups of both."""
+    """Draw an exception with causes and members of any sort: failures, others, groups of both; they may go round."""
     made: list[BaseException] = []
     for _ in range(draw(st.integers(1, 8))):
         match draw(st.sampled_from(["failure", "other", "group"])):
