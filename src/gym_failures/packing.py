@@ -110,7 +110,7 @@ def _fault_of_shape(body: bytes) -> Refusal | None:
     """Find what the parser must not get: nesting too deep, for it recurses, or too many members, for each costs time.
 
     Works on what is outside of text, in a few passes that are not Python's. Of JSON that is not well formed it may say
-    either or nothing.
+    any of these, or nothing.
     """
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -122,7 +122,9 @@ def _fault_of_shape(body: bytes) -> Refusal | None:
     structure = structure.replace(b",", b"")
     for _ in range(limits.DECODE_DEPTH):  # each round takes away the innermost level, wherever it is
         structure = structure.replace(b"{}", b"")
-    return Refusal.TOO_DEEP if structure else None
+    if not structure:
+        return None
+    return Refusal.TOO_DEEP if structure.count(b"{") == structure.count(b"}") else Refusal.JSON
 
 
 def _no_constant(name: str) -> NoReturn:
