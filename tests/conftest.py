@@ -1,9 +1,13 @@
 """What every test shares: the Hypothesis profiles, the event loop of async tests, and that the gate skips nothing."""
 
+import itertools
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from gym_failures.ids import id_source
 
 IN_THE_GATE = bool(os.environ.get("CI"))
 
@@ -27,3 +31,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if IN_THE_GATE and reporter and reporter.stats.get("skipped"):
         reporter.write_line("\nskipped tests fail the gate (CI is set)", red=True)
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def counted_ids() -> Iterator[None]:
+    """Number the ids that are made, from e1."""
+    with id_source(map("e{}".format, itertools.count(1)).__next__):
+        yield

@@ -1,0 +1,95 @@
+"""The mark on an exception: one failure, one record, however many observers it passes."""
+
+import pytest
+
+from gym_failures import limits
+from gym_failures.chain import failures_of
+from gym_failures.errors import error_from
+from gym_failures.kinds import FailureBoundary
+from gym_failures.marks import mark_of
+from gym_failures.records import FailureReport
+from tests.raising import chained, failure, links, recorded_by
+
+AGENT, ENVIRONMENT, MODEL, SANDBOX = (
+    FailureBoundary("agent"),
+    FailureBoundary("environment"),
+    FailureBoundary("model"),
+    FailureBoundary("sandbox"),
+)
+
+pytestmark = pytest.mark.usefixtures("counted_ids")
+
+
+class TestMarks:
+    """An exception remembers the failure that was made of it."""
+
+    def test_observed_again_at_the_same_boundary_it_is_the_same_failure(self):
+        """However many spans an exception leaves, it is one event (opentelemetry-python-contrib#5068, logfire#915)."""
+        error = KeyError("k")
+        first = recorded_by(failures_of(error, boundary=AGENT, owner="log"), "log")
+        second = failures_of(error, boundary=AGENT, owner="log")
+        assert second.own is first.own
+        assert (second.events, second.fresh) == (first.events, ())
+
+    def test_reported_before_it_is_recorded_it_is_still_to_be_recorded(self):
+        """A report marks the exception, but only a record counts: the mark stays fresh until a log has it."""
+        error = KeyError("k")
+        reported = failures_of(error, boundary=AGENT)
+        assert failures_of(error, boundary=AGENT, owner="log").fresh == reported.fresh != ()
+
+    def test_each_boundary_that_it_crosses_adds_one_failure(self):
+        """The inner failure is the cause of the outer, through any number of boundaries."""
+        error = failure("sandbox", "provider_oom_killed")
+        for boundary in (ENVIRONMENT, AGENT):
+            found = recorded_by(failures_of(error, boundary=boundary, owner="log"), "log")
+        assert [(event.failure_kind, event.boundary, event.cause_id) for event in found.events] == [
+            ("provider_oom_killed", SANDBOX, None),
+            ("environment_server_failed", ENVIRONMENT, "e1"),
+            ("agent_run_error", AGENT, "e2"),
+        ]
+
+    def test_a_failure_from_elsewhere_is_the_cause_even_at_the_same_boundary(self):
+        """An agent that called another agent failed itself, because of that one."""
+        remote = failures_of(failure("agent", "agent_timeout")).own
+        error = error_from(FailureReport(events={remote.event_id: remote}, failure_id=remote.event_id))
+        found = failures_of(error, boundary=AGENT, owner="log")
+        assert [(event.failure_kind, event.cause_id) for event in found.events] == [
+            ("agent_timeout", None),
+            ("agent_run_error", remote.event_id),
+        ]
+        assert not found.shared
+
+    @pytest.mark.parametrize("boundary", [MODEL, AGENT])
+    def test_an_exception_of_another_request_is_a_new_failure_caused_by_the_first(self, boundary):
+        """One exception object that two requests meet keeps the mark of the first, and the second has its own event."""
+        error = failure("model")
+        first = recorded_by(failures_of(error, boundary=MODEL, owner="one"), "one")
+        mark = mark_of(error)
+        second = failures_of(error, boundary=boundary, owner="two")
+        assert second.shared
+        assert second.own.event_id != first.own.event_id == second.own.cause_id
+        assert second.own.boundary is boundary
+        assert mark_of(error) is mark
+
+    def test_below_a_recorded_failure_nothing_new_is_made(self):
+        """A record does not change, so what is put below it later adds nothing."""
+        recorded = chained(failure("environment"), failure("model"))
+        first = failures_of(recorded)
+        recorded.__cause__.__cause__ = ExceptionGroup("g", [ValueError("v")])
+        assert links(failures_of(recorded)) == links(first)
+
+    def test_a_bound_is_no_omission_where_the_mark_knows_the_rest(self):
+        """Of a recorded exception the whole chain is known, however long it is."""
+        long = [failure() for _ in range(limits.CHAIN_LINKS)]
+        inner = recorded_by(failures_of(chained(*long), owner="log"), "log")
+        outer = chained(failure("agent"), long[0])
+        found = failures_of(outer, owner="log")
+        assert len(found.events) == len(inner.events) + 1 == limits.CHAIN_LINKS + 1
+        assert not found.omitted
+
+    @pytest.mark.parametrize("garbage", [None, (), "text", {"events": 1}, object()])
+    def test_what_is_no_mark_of_ours_is_ignored(self, garbage):
+        """Another program's attribute of the same name does no harm."""
+        error = KeyError("k")
+        error._gym_failure = garbage
+        assert failures_of(error, boundary=AGENT).own.event_id == "e1"
