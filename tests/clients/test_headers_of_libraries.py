@@ -67,7 +67,7 @@ def test_no_value_is_an_empty_list(headers):
 
 
 def test_values_that_a_library_joins_are_read_one_by_one():
-    """requests keeps repeated headers as one text, joined with commas; both reports are in it."""
+    """Requests keeps repeated headers as one text, joined with commas; both reports are in it."""
     headers = requests.structures.CaseInsensitiveDict({"Gym-Failure-Report": f"{ONE}, {TWO}"})
     assert decode_reports(header_values(headers)).events.keys() == {"one", "two"}
     assert header_values(requests.structures.CaseInsensitiveDict()) == []
