@@ -14,6 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, format_trace_id
 
+from gym_failures import semconv
 from gym_failures.config import Config
 from gym_failures.errors import FailureError, error_from
 from gym_failures.header import decode_report, encode_report
@@ -73,10 +74,14 @@ class Service:
         self.recorder = FailureRecorder(config, tracer_provider=self.tracers, meter_provider=self.meters)
         self._tracer = self.tracers.get_tracer("fleet")
 
-    def serve(self, path, work: Callable[[FailureLog], None]) -> Reply:
+    def serve(self, path, work: Callable[[FailureLog], None], **attributes: str) -> Reply:
         """Answer one request with `work`; return the value of the reply's report header, or None without one."""
         with self._tracer.start_as_current_span(
-            f"POST {path}", kind=SpanKind.SERVER, record_exception=False, set_status_on_exception=False
+            f"POST {path}",
+            kind=SpanKind.SERVER,
+            attributes=attributes,
+            record_exception=False,
+            set_status_on_exception=False,
         ) as span:
             log = FailureLog(self.boundary, operation=f"{self.name} POST {path}", recorder=self.recorder, span=span)
             with log.activate():
@@ -124,11 +129,12 @@ class Fleet:
     def __init__(self, endpoint, suffix, sampler=None, *, insist=False):
         """Send everything to the Collector at `endpoint`."""
         self.services = [
-            Service(f"{name}-{suffix}", boundary, endpoint, sampler, insist=insist) for name, boundary in HOPS
+            Service(f"{name}-{suffix}" if suffix else name, boundary, endpoint, sampler, insist=insist)
+            for name, boundary in HOPS
         ]
         self.top, self.middle, self.bottom = self.services
 
-    def rollout(self, fail: Callable[[FailureLog], None] | None = None) -> Rollout:
+    def rollout(self, fail: Callable[[FailureLog], None] | None = None, *, rollout_id: str = "none") -> Rollout:
         """Run one rollout over three hops; `fail` runs at the model and may raise or observe failures."""
 
         def model(log):
@@ -143,7 +149,7 @@ class Fleet:
 
         tracer = self.top.tracers.get_tracer("fleet")
         with tracer.start_as_current_span("rollout") as root:
-            reply = self.top.serve("/rollout", collection)
+            reply = self.top.serve("/rollout", collection, **{semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
         return Rollout(format_trace_id(root.get_span_context().trace_id), decode_report(reply))
 
     def flush(self):

@@ -6,6 +6,7 @@ import pytest
 
 from backends.stack import Collector, Jaeger
 from gym_failures import kinds, semconv
+from gym_failures.ids import new_id
 from gym_failures.reading import read_reports
 from gym_failures.records import FailureEvent
 from tests.backends.fleet import failing, running
@@ -17,7 +18,7 @@ STORAGES = ("badger", "memory")
 def recovered(log):
     """Observe a failed attempt at the model and answer well all the same."""
     log.observe_failure(
-        FailureEvent(event_id="", boundary="model", failure_kind=kinds.TRANSPORT_PEER_DROP, attempt_id="op.1")
+        FailureEvent(event_id=new_id(), boundary="model", failure_kind=kinds.TRANSPORT_PEER_DROP, attempt_id="op.1")
     )
 
 

@@ -53,16 +53,16 @@ class Jaeger(Process):
             },
         )
 
-    def find(self, service: str, **tags: str) -> list[dict[str, Any]]:
-        """Return the traces that a search for `tags` finds, in the form of Jaeger's own JSON.
+    def find(self, service: str, tags: Mapping[str, str] | None = None, **more: str) -> list[dict[str, Any]]:
+        """Return the traces that a search for tags finds, in the form of Jaeger's own JSON.
 
-        ``_`` in the name of a tag stands for a dot, as in ``failure_kind``.
+        In a keyword the first ``_`` stands for a dot, as in ``failure_kind``.
         """
         query = {
             "service": service,
             "limit": str(JAEGER_TRACES_ASKED),
             "lookback": "1h",
-            "tags": json.dumps({key.replace("_", ".", 1): value for key, value in tags.items()}),
+            "tags": json.dumps({**(tags or {}), **{key.replace("_", ".", 1): value for key, value in more.items()}}),
         }
         found: list[dict[str, Any]] = self._json(f"/api/traces?{urllib.parse.urlencode(query)}")["data"]
         return found
@@ -72,9 +72,11 @@ class Jaeger(Process):
         found: dict[str, Any] = self._json(f"/api/v3/traces/{trace_id}")["result"]
         return found
 
-    def services(self) -> set[str]:
-        """Return the services that sent spans."""
-        return set(self._json("/api/services")["data"] or ())
+    def monitored(self, service: str) -> list[dict[str, Any]]:
+        """Return the rates of calls that the Monitor page shows of a service."""
+        query = {"service": service, "lookback": "300000", "step": "5000", "ratePer": "60000"}
+        found: list[dict[str, Any]] = self._json(f"/api/metrics/calls?{urllib.parse.urlencode(query)}")["metrics"]
+        return found
 
     def _json(self, path: str) -> Any:  # noqa: ANN401 - whatever Jaeger says
         with get(self.url + path, seconds=30) as answer:
@@ -123,6 +125,12 @@ class Prometheus(Process):
     def by(self, label: str, expression: str) -> dict[str, float]:
         """Return the values of an instant query by one label."""
         return {labels.get(label, ""): value for labels, value in self.query(expression)}
+
+    def rules(self) -> list[dict[str, Any]]:
+        """Return the groups of rules with the health of each and the alerts that are raised."""
+        with get(f"{self.url}/api/v1/rules") as answer:
+            groups: list[dict[str, Any]] = json.load(answer)["data"]["groups"]
+            return groups
 
     def exemplars(self, expression: str, *, seconds: float = 3_600) -> list[dict[str, Any]]:
         """Return the labels of the exemplars of the last hour."""
