@@ -87,7 +87,7 @@ class TestCut:
     @pytest.mark.parametrize(
         ("short", "whole"),
         [
-            pytest.param("abd…[+6]", "abcdefghi", id="another beginning"),
+            pytest.param("xyz…[+6]", "abcdefghi", id="another beginning"),
             pytest.param("a long beginning", "a long beginning without a mark", id="a long prefix without a mark"),
             pytest.param("b", "abc", id="no prefix"),
         ],
