@@ -495,6 +495,13 @@ def test_failing_traces(one, failed, key, together):
     assert failing_traces(json.dumps(respelt(export, key=key)) for export in exports) == ({TRACE} if failed else set())
 
 
+def test_every_failing_trace_of_a_line_is_found():
+    """Failures of several traces in one export are all found, whatever stands between them."""
+    traces = [f"{number:032x}" for number in range(1, 8)]
+    spans = [stored(1, trace=trace, events=WHOLE["events"] if int(trace) % 2 else []) for trace in traces]
+    assert failing_traces([line(*spans)]) == set(traces[::2])
+
+
 def test_a_name_of_ours_elsewhere_is_no_failure():
     """A span that only mentions failures, in a text or as a name of its own, gives no report."""
     mention = stored(1, name="failure.id", attributes=[pair("k", stringValue='"failure.id" "gym.failure"')])
