@@ -37,9 +37,22 @@ def read(*chunks: bytes) -> FailureReport | None:
     return reader.report
 
 
-def test_the_line_completes_no_event():
-    """The line ends what was half sent, is a comment, and brings no blank line, which would complete an event."""
-    assert comment_line("1.abc") == b"\n: gym-failure-report 1.abc\n"
+COMMENT = b": gym-failure-report 1.abc\n"
+PLACES = {
+    "at the start": (b"", b"\n" + COMMENT),
+    "in a line": (b"data: {", b"\n" + COMMENT),
+    "after a line": (b"data: {}\n", COMMENT),
+    "after an event": (b"data: {}\n\n", COMMENT),
+    "after a line of CR LF": (b"data: {}\r\n", COMMENT),
+    "after a line of CR": (b"data: {}\r", b"\n" + COMMENT),
+}
+
+
+@pytest.mark.parametrize(("sent", "expected"), PLACES.values(), ids=PLACES.keys())
+def test_the_line_completes_no_event(sent, expected):
+    """The line begins on a line of its own, and no blank line comes of it, which would complete a half-sent event."""
+    assert comment_line("1.abc", after=sent) == expected
+    assert read(sent, comment_line(encode_report(FIRST), after=sent)) == FIRST
 
 
 @given(failure_reports())

@@ -1,8 +1,8 @@
 """The last line of a server-sent stream that broke: a comment that carries the report.
 
 The reply's header is long gone when a stream breaks, so the report follows as one comment line, which every reader of
-such streams skips (WHATWG HTML, section 9.2), the openai client too. It begins with a newline, because the stream can
-break in the middle of a line, and is not followed by a blank line, which would complete a half-sent event.
+such streams skips (WHATWG HTML, section 9.2), the openai client too. It stands on a line of its own, though the stream
+can break in the middle of one, and brings no blank line, which would complete a half-sent event.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -18,13 +18,18 @@ from gym_failures.packing import Refusal
 from gym_failures.records import FailureReport
 from gym_failures.semconv import STREAM_COMMENT_PREFIX
 
-_START: Final = b"\n" + STREAM_COMMENT_PREFIX.encode("ascii")
+_PREFIX: Final = STREAM_COMMENT_PREFIX.encode("ascii")
+_START: Final = b"\n" + _PREFIX
 _STREAM: Final = Guard("stream")
 
 
-def comment_line(value: str) -> bytes:
-    """Return the bytes to append to a broken stream; `value` is what `header.encode_report` made."""
-    return _START + value.encode("ascii") + b"\n"
+def comment_line(value: str, *, after: bytes = b"") -> bytes:
+    """Return the bytes to append to a broken stream; `value` is what `header.encode_report` made.
+
+    `after` is what was sent last, at least one byte of it: where that ended a line, another newline would be a blank
+    line. Empty is nothing, or a stream whose last line was not ended.
+    """
+    return (_PREFIX if after.endswith(b"\n") else _START) + value.encode("ascii") + b"\n"
 
 
 def is_event_stream(headers: Mapping[str, str]) -> bool:
