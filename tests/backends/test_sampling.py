@@ -26,17 +26,33 @@ def spans_kept(jaeger, trace_id):
         raise
 
 
-def test_failing_traces_are_kept_whole_and_a_share_of_the_others(agent, jaeger, eventually):
+def accepted(gateway):
+    """Return how many spans a gateway has accepted."""
+    return gateway.metrics().get("otelcol_receiver_accepted_spans_total", 0)
+
+
+def refused(gateway):
+    """Return how many traces a gateway has given up."""
+    return gateway.metrics().get("otelcol_processor_tail_sampling_global_count_traces_sampled_total", 0)
+
+
+def test_failing_traces_are_kept_whole_and_a_share_of_the_others(agent, gateway, jaeger, eventually):
     """With a quarter to keep, all failing traces arrive with all their spans, and about a quarter of the rest."""
+    before = accepted(gateway)
     with running(agent.http, "kept") as fleet:
         failed = {fleet.rollout(failing(kinds.TRANSPORT_TIMEOUT)).trace_id for _ in range(FAILED)}
         healthy = {fleet.rollout().trace_id for _ in range(HEALTHY)}
         fleet.flush()
-        eventually(lambda: {id_: spans_kept(jaeger, id_) for id_ in failed}, dict.fromkeys(failed, SPANS_OF_A_ROLLOUT))
-        kept = trace_ids(jaeger.find("collection-kept")) & healthy
-        # Binomial(400, 0.25) lies outside of this once in a hundred million runs.
-        assert 55 <= len(kept) <= 150
-        assert all(spans_kept(jaeger, id_) == SPANS_OF_A_ROLLOUT for id_ in kept)
+    eventually(lambda: accepted(gateway) - before, (FAILED + HEALTHY) * SPANS_OF_A_ROLLOUT)
+
+    def kept():
+        return trace_ids(jaeger.find("collection-kept"))
+
+    # Binomial(400, 0.25) lies outside of 55 to 150 once in a hundred million runs.
+    eventually(lambda: failed <= kept() and len(kept() & healthy) >= 55, expected=True)
+    eventually(lambda: gateway.metrics()["otelcol_exporter_queue_size"], 0)
+    eventually(lambda: {spans_kept(jaeger, trace_id) for trace_id in kept()}, {SPANS_OF_A_ROLLOUT})
+    assert len(kept() & healthy) <= 150
 
 
 def slow_trace(fleet, until):
@@ -65,16 +81,6 @@ def strict(tmp_path, jaeger, prometheus, request):
         settings={"KEEP_PERCENT": "0", **request.param},
     ) as running_:
         yield running_
-
-
-def accepted(gateway):
-    """Return how many spans a gateway has accepted."""
-    return gateway.metrics().get("otelcol_receiver_accepted_spans_total", 0)
-
-
-def refused(gateway):
-    """Return how many traces a gateway has given up."""
-    return gateway.metrics().get("otelcol_processor_tail_sampling_global_count_traces_sampled_total", 0)
 
 
 @pytest.mark.parametrize("strict", [{}], ids=["as shipped"], indirect=True)
