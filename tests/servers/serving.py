@@ -1,5 +1,6 @@
 """A uvicorn server in a thread of its own, and a client that shows every byte of what it answers."""
 
+import queue
 import socket
 import threading
 from collections.abc import Iterable
@@ -64,26 +65,27 @@ class Switch:
     """An ASGI app that hands each request to the app of the moment, and tells how that ended."""
 
     def __init__(self) -> None:
-        self.app: Any = None
-        self._ended = threading.Event()
-        self._left: BaseException | None = None
+        self._app: Any = None
+        self._left: queue.Queue[BaseException | None] = queue.Queue()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one scope."""
-        self._left = None
+        left = self._left
         try:
-            await self.app(scope, receive, send)
+            await self._app(scope, receive, send)
         except BaseException as error:
-            self._left = error
+            left.put(error)
             raise
-        finally:
-            self._ended.set()
+        left.put(None)
+
+    def serve(self, app: Any) -> None:
+        """Hand what comes from now on to `app`."""
+        self._app = app
+        self._left = queue.Queue()
 
     def left(self) -> BaseException | None:
-        """Wait for the end of the request, and return the exception that left the app for the server."""
-        assert self._ended.wait(PATIENCE), "the app does not end"
-        self._ended.clear()
-        return self._left
+        """Wait for the end of a request, and return the exception that left the app for the server."""
+        return self._left.get(timeout=PATIENCE)
 
 
 class Reply(NamedTuple):

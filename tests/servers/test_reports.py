@@ -15,7 +15,7 @@ TRACED = [mode for mode in MODES if mode != "bare"]
 
 def play(case, server, app):
     """Send the case's request to `app`, and return the reply and the report in it."""
-    server.switch.app = app
+    server.switch.serve(app)
     try:
         reply = ask(server.serving.port, request(case.method, case.path, case.headers, case.body))
         server.switch.left()

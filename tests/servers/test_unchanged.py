@@ -29,7 +29,7 @@ class Outcome:
 
 def play(case: Case, server: Server, app: Any, seen: Seen) -> Outcome:
     """Send the case's request to `app`."""
-    server.switch.app = app
+    server.switch.serve(app)
     try:
         reply = ask(server.serving.port, request(case.method, case.path, case.headers, case.body))
         left = server.switch.left()
@@ -90,7 +90,7 @@ def test_switched_off_it_is_not_there(server):
         raise ValueError("unseen")
 
     with Telemetry(Config(enabled=False)) as telemetry:
-        server.switch.app = assemble(app, "first", telemetry, telemetry.tracer_provider)
+        server.switch.serve(assemble(app, "first", telemetry, telemetry.tracer_provider))
         reply = ask(server.serving.port, request())
         assert type(server.switch.left()) is ValueError
     assert (reply.status, reply.values(HEADER_NAME), logs, telemetry.events()) == (500, [], [None], [])

@@ -1,0 +1,218 @@
+"""Requests whose client is gone, whose work is cancelled, or whose work goes on after the reply."""
+
+import asyncio
+import logging
+import socket
+import threading
+
+import pytest
+from fastapi import BackgroundTasks, FastAPI, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
+from opentelemetry.trace import SpanKind, StatusCode
+from starlette.requests import ClientDisconnect
+
+from gym_failures.instrumentation import FailureMiddleware
+from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED
+from tests.servers.asgi import Call, body, start
+from tests.servers.assembling import assemble, dismantle
+from tests.servers.serving import HOST, PATIENCE, ask, request
+
+
+async def returns(send):
+    """Give up without a word."""
+
+
+async def answers(send):
+    """Answer all the same."""
+    await send(start(200))
+    await send(body(b"late"))
+
+
+async def answers_500(send):
+    """Answer with an error, as a middleware that turns everything into a 500 does."""
+    await send(start(500))
+    await send(body(b"late"))
+
+
+async def raises(send):
+    """Say who is gone."""
+    raise ClientDisconnect
+
+
+async def is_cancelled(send):
+    """End as a task does that was cancelled because its client is gone."""
+    raise asyncio.CancelledError
+
+
+@pytest.mark.parametrize("react", [returns, answers, answers_500, raises, is_cancelled])
+def test_client_gone_before_the_reply(react, server, telemetry, caplog):
+    """Whatever an app does when its client has gone: one failure, counted, no header, no complaint of the server."""
+    waiting = threading.Event()
+    sent = []
+
+    async def app(scope, receive, send):
+        await receive()
+        waiting.set()
+        assert (await receive())["type"] == "http.disconnect"
+        await react(send)
+
+    inner = assemble(app, "first", telemetry, telemetry.tracer_provider)
+
+    async def outer(scope, receive, send):
+        async def keep(message):
+            sent.append(message)
+            await send(message)
+
+        await inner(scope, receive, keep)
+
+    server.switch.serve(outer)
+    with caplog.at_level(logging.ERROR), socket.create_connection((HOST, server.serving.port)) as connection:
+        connection.sendall(request())
+        assert waiting.wait(PATIENCE)
+        connection.close()
+        server.switch.left()
+    assert telemetry.only_event()["failure.kind"] == "cancelled"
+    assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
+    assert telemetry.count() == 1
+    assert not any(name == HEADER_NAME.encode() for message in sent for name, _ in message.get("headers", ()))
+    assert not any("already" in record.getMessage() for record in caplog.records)
+
+
+def test_client_gone_during_a_stream(server, telemetry):
+    """A client that leaves in the middle of a stream is one failure, `cancelled`."""
+    begun = threading.Event()
+    app = FastAPI()
+
+    @app.get("/")
+    async def root():
+        async def parts():
+            yield "data: 1\n\n"
+            begun.set()
+            await asyncio.Event().wait()
+
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
+    server.switch.serve(assemble(app, "first", telemetry, telemetry.tracer_provider))
+    with socket.create_connection((HOST, server.serving.port)) as connection:
+        connection.sendall(request())
+        assert begun.wait(PATIENCE)
+    server.switch.left()
+    dismantle(app)
+    assert telemetry.only_event()["failure.kind"] == "cancelled"
+    assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
+
+
+def test_send_that_fails_is_a_client_that_is_gone(telemetry):
+    """An OSError out of the server's `send` means that the client has gone; the app gets that very exception."""
+    gone = BrokenPipeError("peer")
+
+    async def app(scope, receive, send):
+        await send(start(200))
+
+    async def send(message):
+        raise gone
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    call.send = send
+    with telemetry.span("request", kind=SpanKind.SERVER), pytest.raises(BrokenPipeError) as caught:
+        asyncio.run(call.run())
+    assert caught.value is gone
+    assert telemetry.only_event()["failure.kind"] == "cancelled"
+
+
+def test_a_failure_of_an_app_whose_client_is_gone_keeps_its_kind(telemetry):
+    """An exception of the app's own is its failure, even when nobody waits for it any more."""
+
+    async def app(scope, receive, send):
+        await receive()
+        raise KeyError("lost")
+
+    received = [{"type": "http.disconnect"}]
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder), received=received)
+    with telemetry.span("request", kind=SpanKind.SERVER), pytest.raises(KeyError):
+        asyncio.run(call.run())
+    assert telemetry.only_event()["failure.kind"] == "agent_run_error"
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_cancelled_work(started, telemetry):
+    """Cancelled work is recorded and counted, and the span's status is as without us (opentelemetry-python#4484)."""
+
+    async def app(scope, receive, send):
+        if started:
+            await send(start(200, (b"content-type", b"text/event-stream")))
+        await asyncio.Event().wait()
+
+    async def main(app):
+        call = Call(OpenTelemetryMiddleware(app, tracer_provider=telemetry.tracer_provider))
+        task = asyncio.create_task(call.run())
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return call.sent
+
+    plain = asyncio.run(main(app))
+    sent = asyncio.run(main(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)))
+    without, span = (span for span in telemetry.spans() if span.kind is SpanKind.SERVER)
+    assert sent == plain
+    assert span.status.status_code is without.status.status_code
+    assert span.attributes["failure.kind"] == "cancelled"
+    assert telemetry.only_event()["failure.kind"] == "cancelled"
+    assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
+
+
+def test_a_coroutine_that_is_closed_has_not_failed(telemetry):
+    """GeneratorExit is the normal end of what nobody awaits any more: nothing is recorded."""
+
+    class Never:
+        def __await__(self):
+            yield
+
+    async def app(scope, receive, send):
+        await Never()
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    coroutine = call.run()
+    coroutine.send(None)
+    coroutine.close()
+    assert telemetry.counts() == {}
+
+
+def test_background_task_that_fails(server, telemetry):
+    """A failure after the reply is in that request's trace, not on another's span (contrib#1952), and fails neither."""
+    second_is_there, failed = threading.Event(), threading.Event()
+    app = FastAPI()
+
+    def later():
+        second_is_there.wait(PATIENCE)
+        try:
+            raise RuntimeError("too late")
+        finally:
+            failed.set()
+
+    @app.get("/first")
+    def first(tasks: BackgroundTasks):
+        tasks.add_task(later)
+        return JSONResponse({"reward": 1}, background=tasks)
+
+    @app.get("/second")
+    def second(request: Request):
+        second_is_there.set()
+        assert failed.wait(PATIENCE)
+        return {"reward": 1}
+
+    server.switch.serve(assemble(app, "first", telemetry, telemetry.tracer_provider))
+    assert ask(server.serving.port, request(path="/first")).values(HEADER_NAME) == []
+    assert ask(server.serving.port, request(path="/second")).values(HEADER_NAME) == []
+    server.switch.left()
+    server.switch.left()
+    dismantle(app)
+    event = telemetry.only_event()
+    (own,) = (span for span in telemetry.spans() if span.name == "gym.failure")
+    (request_span,) = (span for span in telemetry.spans() if span.name == "GET /first")
+    assert (event["failure.late"], event["exception.type"]) == (True, "RuntimeError")
+    assert own.parent.span_id == own.links[0].context.span_id == request_span.context.span_id
+    assert telemetry.count(METRIC_REQUESTS_FAILED) == 0
+    assert request_span.status.status_code is not StatusCode.ERROR
