@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gym_failures import limits
-from gym_failures.classify import Rule, default_kind
+from gym_failures.classify import Rule, classify, default_kind
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.making import foreign_event, shaped_event
@@ -109,6 +109,10 @@ class _Walk:
         if self.boundary is None:
             return chain
         if foreign:
+            retold = self._retold(foreign, self.boundary)
+            if retold is not None:
+                set_mark(error, retold)
+                return self._take(retold)
             return self._foreign(foreign, self.boundary, chain)
         mark = mark_of(error)
         if mark is None:
@@ -198,6 +202,20 @@ class _Walk:
             chain = chain or below
         self._group_depth -= 1
         return chain
+
+    def _retold(self, foreign: Sequence[BaseException], boundary: FailureBoundary) -> Mark | None:
+        """Return the mark of the failure that some libraries' errors only tell again, each raised from the next.
+
+        An SDK raises an error of its own from that of the client beneath it. When the client's was recorded at this
+        boundary, and means the same kind, the SDK's is no second failure.
+        """
+        below = cause_of(foreign[-1])
+        mark = None if below is None else mark_of(below)
+        if mark is None or mark.events[0].boundary is not boundary or mark.owner not in {None, self.owner}:
+            return None
+        kind = mark.events[0].failure_kind
+        found = (classify(node, boundary=boundary, stage=self.stage, rules=self.rules) for node in foreign)
+        return mark if all(one.foreign_error is not None and one.kind == kind for one in found) else None
 
     def _foreign(self, foreign: Sequence[BaseException], boundary: FailureBoundary, chain: _Chain) -> _Chain:
         """Make and mark the event of the outermost of some foreign exceptions, each raised from the next."""
