@@ -9,11 +9,10 @@ from backends.stack import Collector
 from gym_failures import kinds
 from gym_failures.log import FailureLog
 from tests.backends.fleet import failing, running
-from tests.backends.test_search import spans_of, trace_ids
+from tests.backends.test_search import SPANS_OF_A_ROLLOUT, spans_of, trace_ids
 
 HEALTHY = 400
 FAILED = 40
-SPANS_OF_A_ROLLOUT = 6
 
 
 def spans_kept(jaeger, trace_id):

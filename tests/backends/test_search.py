@@ -13,6 +13,7 @@ from tests.backends.fleet import failing, running
 
 PER_KIND = {kinds.PROVIDER_UNAVAILABLE: 6, kinds.PROVIDER_QUOTA_EXHAUSTED: 4, "model:too_long": 3}
 STORAGES = ("badger", "memory")
+SPANS_OF_A_ROLLOUT = 6
 
 
 def recovered(log):
@@ -99,7 +100,7 @@ def test_jaegers_answer_holds_the_report_of_the_wire(searched, eventually):
     """The report that is rebuilt from Jaeger's answer equals, event by event, the one that the top service received."""
     jaeger, failed, recoveries = searched
     for rollout in (*(rollout for rollouts in failed.values() for rollout in rollouts), *recoveries):
-        eventually(lambda id_=rollout.trace_id: len(spans_of(jaeger.trace(id_))), 6)
+        eventually(lambda id_=rollout.trace_id: len(spans_of(jaeger.trace(id_))), SPANS_OF_A_ROLLOUT)
         (rebuilt,) = read_reports(json.dumps(jaeger.trace(rollout.trace_id)))
         assert rebuilt.report == rollout.report
         assert rebuilt.trace_id == rollout.trace_id
@@ -110,7 +111,7 @@ def test_the_summary_of_a_span_is_its_own_failure(searched, eventually):
     """What a span says of itself is the failure of its own server, not the root cause that it heard of."""
     jaeger, failed, _ = searched
     rollout = failed[kinds.PROVIDER_UNAVAILABLE][0]
-    eventually(lambda: len(spans_of(jaeger.trace(rollout.trace_id))), 6)
+    eventually(lambda: len(spans_of(jaeger.trace(rollout.trace_id))), SPANS_OF_A_ROLLOUT)
     summaries = {
         span["name"]: values[semconv.FAILURE_KIND]
         for span in spans_of(jaeger.trace(rollout.trace_id))
@@ -121,6 +122,14 @@ def test_the_summary_of_a_span_is_its_own_failure(searched, eventually):
         "POST /run": "agent_run_error",
         "POST /v1/responses": kinds.PROVIDER_UNAVAILABLE,
     }
+
+
+def test_the_mark_stays_inside(searched, eventually):
+    """What the gateway marks failing spans with is gone when they come to Jaeger, and so is every other trace of it."""
+    jaeger, failed, _ = searched
+    rollout = failed[kinds.PROVIDER_UNAVAILABLE][0]
+    eventually(lambda: len(spans_of(jaeger.trace(rollout.trace_id))), SPANS_OF_A_ROLLOUT)
+    assert "gym.collector" not in json.dumps(jaeger.trace(rollout.trace_id))
 
 
 def spans_of(document):

@@ -58,11 +58,12 @@ class Jaeger(Process):
 
         In a keyword the first ``_`` stands for a dot, as in ``failure_kind``.
         """
+        dotted = {key.replace("_", ".", 1): value for key, value in more.items()}
         query = {
             "service": service,
             "limit": str(JAEGER_TRACES_ASKED),
             "lookback": "1h",
-            "tags": json.dumps({**(tags or {}), **{key.replace("_", ".", 1): value for key, value in more.items()}}),
+            "tags": json.dumps({**(tags or {}), **dotted}),
         }
         found: list[dict[str, Any]] = self._json(f"/api/traces?{urllib.parse.urlencode(query)}")["data"]
         return found
@@ -145,22 +146,23 @@ class Collector(Process):
 
     def __init__(
         self,
-        file: str,
+        file: str | Path,
         folder: Path,
         *,
         to: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """Start from `file` ("agent.yaml"); `to` and `settings` are its variables without their common start.
+        """Start from `file`: "agent.yaml", or a path elsewhere.
 
-        `to` says where what goes, as ``{"JAEGER": jaeger.grpc}``; `settings` the rest, as ``{"REDACT": "true"}``.
+        `to` and `settings` are its variables, without the start that they have in common: where what goes, as
+        ``{"JAEGER": jaeger.grpc}``, and the rest, as ``{"REDACT": "true"}``.
         """
         grpc, http, health, telemetry = free_ports(4)
         self.grpc = f"{LOOPBACK}:{grpc}"
         self.http = f"http://{LOOPBACK}:{http}"
         self.telemetry = f"{LOOPBACK}:{telemetry}"
         """Where it tells of itself, as Prometheus names a target."""
-        name = file.removesuffix(".yaml")
+        name = Path(file).stem
         variables = {
             "GRPC": self.grpc,
             "HTTP": f"{LOOPBACK}:{http}",
