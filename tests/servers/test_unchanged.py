@@ -15,7 +15,7 @@ from tests.servers.cases import CASES, Case, Seen
 from tests.servers.conftest import Server
 from tests.servers.serving import Reply, ask, request
 
-COMMENT = b"\n: gym-failure-report "
+COMMENT = b": gym-failure-report "
 
 
 @dataclass

@@ -55,6 +55,7 @@ class Exchange:
         "_gone",
         "_handled_before",
         "_headers",
+        "_last_byte",
         "_lost",
         "_own_in_header",
         "_receive",
@@ -82,6 +83,7 @@ class Exchange:
         self._begun = self._ended = self._started = self._finished = False
         self._trailers = False
         self._headers: Headers = ()
+        self._last_byte = b""
         self._own_in_header: FailureEvent | None = None
         # What was seen to fail: at all, after the reply had begun; and the end of work for a client that is gone.
         self._error: Exception | None = None
@@ -168,8 +170,10 @@ class Exchange:
         last = False
         if kind == "http.response.start":
             message = self._start(message)
-        elif not message.get("more_body"):
-            last = self._is_last(kind, message)
+        else:
+            if body := message.get("body"):
+                self._last_byte = body[-1:]
+            last = not message.get("more_body") and self._is_last(kind, message)
         try:
             if last and (ending := self._end_of_stream()) is not None:
                 if message.get("body"):
@@ -297,7 +301,11 @@ class Exchange:
 
     def _comment(self) -> Message | None:
         allowed = self.log.recorder.config.replies_to(self._scope)
-        return comment(self.log) if allowed and takes_a_comment(self._scope, self._headers) else None
+        return (
+            comment(self.log, bytes(self._last_byte))
+            if allowed and takes_a_comment(self._scope, self._headers)
+            else None
+        )
 
 
 def _bare(error: BaseException) -> BaseException:

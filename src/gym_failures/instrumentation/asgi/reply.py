@@ -26,9 +26,9 @@ def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:
     return {**message, "headers": [*others, (HEADER, _encoded(log).encode("ascii"))]}
 
 
-def comment(log: FailureLog) -> Message:
-    """Return the part of an event stream's body that tells of `log`."""
-    return {"type": "http.response.body", "body": comment_line(_encoded(log)), "more_body": True}
+def comment(log: FailureLog, after: bytes) -> Message:
+    """Return the part of an event stream's body that tells of `log`; `after` is the end of what was sent before."""
+    return {"type": "http.response.body", "body": comment_line(_encoded(log), after=after), "more_body": True}
 
 
 def takes_a_comment(scope: Scope, headers: Headers) -> bool:
