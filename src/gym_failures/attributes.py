@@ -89,17 +89,18 @@ def to_attributes(
     (mlflow#24123), an id or a kind that is empty or too long becomes what `text.wire_id` makes of it, and a whole
     number that OTLP has no room for is written as text.
     """
-    attributes = write(event, _WRITE_CONTEXT)
+    attributes: dict[str, Scalar] = {}
+    write(event, _WRITE_CONTEXT, attributes)
     if event.foreign_error is not None:
-        attributes |= write(event.foreign_error, _WRITE_FOREIGN_ERROR)
+        write(event.foreign_error, _WRITE_FOREIGN_ERROR, attributes)
     if event.details is not None:
-        attributes |= write(event.details, _WRITE_DETAILS[event.boundary])
+        write(event.details, _WRITE_DETAILS[event.boundary], attributes)
     attributes[_ORIGIN.key] = origin
     if root is not None:
         attributes[_ROOT.key] = root
     if late:
         attributes[_LATE.key] = True
-    attributes |= write(event, _WRITE_LINKS)
+    write(event, _WRITE_LINKS, attributes)
     return attributes
 
 

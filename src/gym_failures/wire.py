@@ -44,6 +44,8 @@ def _readers(fields: Iterable[Field]) -> dict[str, Reader]:
     return {field.name: field.codec.read for field in fields}
 
 
+_EVENT_ID, _KIND, _BOUNDARY = EVENT_ID.name, KIND.name, BOUNDARY.name
+_read_id: Final = EVENT_ID.codec.read
 _READ_EVENT: Final = _readers(_EVENT)
 _READ_FOREIGN_ERROR: Final = _readers(FOREIGN_ERROR)
 _READ_DETAILS: Final = {boundary: _readers(fields) for boundary, fields in DETAILS.items()}
@@ -61,11 +63,16 @@ def to_tree(report: FailureReport) -> Tree:
 
 def event_tree(event: FailureEvent) -> Tree:
     """Return the JSON object of `event`, without its id and its absent fields."""
-    tree: Tree = write(event, _WRITE_EVENT)
+    tree: Tree = {}
+    write(event, _WRITE_EVENT, tree)
     if event.foreign_error is not None:
-        tree["foreign_error"] = write(event.foreign_error, _WRITE_FOREIGN_ERROR)
+        foreign_error: Tree = {}
+        write(event.foreign_error, _WRITE_FOREIGN_ERROR, foreign_error)
+        tree["foreign_error"] = foreign_error
     if event.details is not None:
-        tree["details"] = write(event.details, _WRITE_DETAILS[event.boundary])
+        details: Tree = {}
+        write(event.details, _WRITE_DETAILS[event.boundary], details)
+        tree["details"] = details
     return tree
 
 
@@ -91,7 +98,7 @@ def _exact_report() -> TypeAdapter[Tree]:
     # The values of the details are checked afterwards, because their schema goes with the boundary.
     foreign_error = an_object(exact(FOREIGN_ERROR), "exception_type", "message")
     parts = {"foreign_error": foreign_error, "details": dict[str, str | int | bool]}
-    event_id, event = EVENT_ID.codec.exact, an_object(exact(_EVENT) | parts, KIND.name, BOUNDARY.name)
+    event_id, event = EVENT_ID.codec.exact, an_object(exact(_EVENT) | parts, _KIND, _BOUNDARY)
     events: Any = Annotated[GenericAlias(dict, (event_id, event)), Bounds(max_length=limits.DECODE_EVENTS)]
     return TypeAdapter(an_object({"failure_id": event_id, "omitted": bool, "events": events}, "events"))
 
@@ -108,10 +115,10 @@ def read_exact(body: bytes) -> Carried | None:
     unusable: list[str] = []
     events: dict[str, FailureEvent] = {}
     for event_id, event in tree["events"].items():
-        event[EVENT_ID.name] = event_id
+        event[_EVENT_ID] = event_id
         foreign_error, details = event.pop("foreign_error", None), event.pop("details", None)
         if details is not None:
-            details = _read_fields(details, _READ_DETAILS.get(event[BOUNDARY.name], {}), unusable)
+            details = _read_fields(details, _READ_DETAILS.get(event[_BOUNDARY], {}), unusable)
         events[event_id] = assemble(event, foreign_error, details)
     _count(bad_fields=len(unusable))
     return Carried(tree.get("failure_id"), events, tree.get("omitted", False))
@@ -132,7 +139,7 @@ def read_tree(tree: object) -> Carried:
     lost = len(raw_events) - len(events)
     _count(bad_events=lost, bad_fields=len(unusable))
     raw_id = tree.get("failure_id")
-    failure_id = EVENT_ID.codec.read(raw_id)
+    failure_id = _read_id(raw_id)
     link_lost = CAUSE_ID.name in unusable or (failure_id is None and raw_id is not None)
     omitted = FLAG.read(tree.get("omitted")) is True
     return Carried(failure_id, events, omitted or link_lost or lost > 0)
@@ -146,26 +153,26 @@ def _count(*, bad_events: int = 0, bad_fields: int = 0) -> None:
 
 
 def _read_event(key: str, raw: object, unusable: list[str]) -> FailureEvent | None:
-    if not isinstance(raw, dict):
+    event_id = _read_id(key)
+    if event_id is None or not isinstance(raw, dict):
         return None
-    event_id = EVENT_ID.codec.read(key)
     event = _read_fields(raw, _READ_EVENT, unusable)
-    if event_id is None or KIND.name not in event or BOUNDARY.name not in event:
+    if _KIND not in event or _BOUNDARY not in event:
         return None
-    event[EVENT_ID.name] = event_id
-    foreign_error = _read_part("foreign_error", raw, _READ_FOREIGN_ERROR, unusable)
-    details = _read_part("details", raw, _READ_DETAILS.get(event[BOUNDARY.name], {}), unusable)
+    event[_EVENT_ID] = event_id
+    foreign_error, details = raw.get("foreign_error"), raw.get("details")
+    if foreign_error is not None:
+        foreign_error = _read_part("foreign_error", foreign_error, _READ_FOREIGN_ERROR, unusable)
+    if details is not None:
+        details = _read_part("details", details, _READ_DETAILS.get(event[_BOUNDARY], {}), unusable)
     return assemble(event, foreign_error, details)
 
 
-def _read_part(name: str, raw: Tree, readers: Mapping[str, Reader], unusable: list[str]) -> Values | None:
-    part = raw.get(name)
-    if part is None:
-        return None
-    if not isinstance(part, dict):
-        unusable.append(name)
-        return None
-    return _read_fields(part, readers, unusable)
+def _read_part(name: str, raw: object, readers: Mapping[str, Reader], unusable: list[str]) -> Values | None:
+    if isinstance(raw, dict):
+        return _read_fields(raw, readers, unusable)
+    unusable.append(name)
+    return None
 
 
 def _read_fields(raw: Tree, readers: Mapping[str, Reader], unusable: list[str]) -> Values:
