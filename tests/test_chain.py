@@ -1,5 +1,7 @@
 """From an exception and its causes to linked failure events."""
 
+import urllib.error
+
 import pytest
 from hypothesis import given
 
@@ -133,6 +135,12 @@ class TestForeign:
         told = own.foreign_error and (own.foreign_error.exception_type, own.foreign_error.message)
         assert told == foreign
 
+    def test_its_status_stays_when_an_exception_below_names_the_kind(self):
+        """An answer that was made of a time-out keeps the status that it was to be given."""
+        error = chained(urllib.error.HTTPError("http://host", 503, "Busy", None, None), ConnectionResetError())
+        own = failures_of(error, boundary=AGENT).own
+        assert (own.failure_kind, own.http_status) == ("transport_peer_drop", 503)
+
     def test_raised_from_a_failure_it_is_caused_by_it(self):
         """A foreign exception above a failure is a failure of the observer's boundary, caused by that one."""
         found = failures_of(chained(RuntimeError("r"), failure("model")), boundary=AGENT)
@@ -170,6 +178,8 @@ class TestContext:
             KeyError("k"), boundary=AGENT, operation="x" * 300 + "\ud800", operation_id="y" * 200, attempt_id=""
         ).own
         assert (len(own.operation), len(own.operation_id), len(own.attempt_id)) == (256, 128, 33)
+        crossing = failures_of(failure("model"), boundary=AGENT, operation="x" * 300, operation_id="y" * 200)
+        assert {len(event.operation) for event in crossing.events} == {256}
 
 
 @given(exceptions())

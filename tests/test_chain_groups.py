@@ -80,6 +80,22 @@ class TestGroups:
         assert {event.event_id for event in second.events} == {event.event_id for event in first.events}
         assert second.fresh == ()
 
+    def test_what_two_leaves_were_raised_from_counts_for_both(self):
+        """Members that share a cause are each known by it, and each linked to it."""
+        foreign = ConnectionResetError("gone")
+        group = ExceptionGroup("g", [chained(KeyError("a"), foreign), chained(KeyError("b"), foreign)])
+        found = failures_of(group, boundary=AGENT)
+        assert [event.failure_kind for event in found.events] == ["transport_peer_drop"] * 3
+        cause = failure("model")
+        group = ExceptionGroup("g", [chained(KeyError("a"), cause), chained(KeyError("b"), cause)])
+        model, *leaves, _ = failures_of(group, boundary=AGENT).events
+        assert [event.cause_id for event in leaves] == [model.event_id] * 2
+
+    def test_what_is_known_counts_more_than_the_leaves(self):
+        """An exception that a rule knows names the kind, also when it was raised from a group."""
+        error = chained(TimeoutError("late"), ExceptionGroup("g", [ConnectionResetError("gone")]))
+        assert failures_of(error, boundary=AGENT).own.failure_kind == "agent_timeout"
+
     def test_one_exception_in_two_groups_is_one_failure(self):
         """A leaf that is met twice keeps its first event."""
         leaf = ValueError("a")
@@ -110,6 +126,9 @@ class TestBounds:
             ),
             pytest.param(
                 lambda: ExceptionGroup("g", [ValueError() for _ in range(65)]), 65, True, id="a leaf too many"
+            ),
+            pytest.param(
+                lambda: ExceptionGroup("g", [nested(1) for _ in range(10)]), 11, False, id="many on one level"
             ),
             pytest.param(lambda: nested(8), 2, False, id="as deep as allowed"),
             pytest.param(lambda: nested(9), 1, True, id="a level too many"),

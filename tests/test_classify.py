@@ -3,6 +3,7 @@
 What the exceptions of each library mean is in test_classify_python.py and, for clients and SDKs, in tests/hosts.
 """
 
+import http
 import urllib.error
 
 import pytest
@@ -112,6 +113,7 @@ class SdkError(Exception):
         ({"status_code": 400, "response": object(), "message": "bad"}, ("protocol_violation", 400, "bad")),
         ({"status_code": 400, "body": {"code": "insufficient_quota"}}, ("provider_quota_exhausted", 400, "")),
         ({"status_code": 409, "request": object()}, ("protocol_violation", 409, "")),
+        ({"status_code": http.HTTPStatus.NOT_FOUND, "body": {}}, ("protocol_violation", 404, "")),
         ({"status_code": 503, "body": b"raw"}, ("provider_unavailable", 503, "")),
     ],
 )
@@ -213,6 +215,12 @@ class OverloadedError(TimeoutError):
             ("transport_timeout", "inner"),
             id="an error inside, whose time-out is no agent's",
         ),
+        pytest.param(
+            Rule(types=("LookupError",), inside=("args.0",), message=("args.1",)),
+            ApplicationError(TimeoutError("inner"), "outer"),
+            ("transport_timeout", "outer"),
+            id="its own text before that of the error inside",
+        ),
     ],
 )
 def test_a_users_rule_comes_first(rule, error, expected):
@@ -274,6 +282,15 @@ def test_a_hostile_exception_is_classified_all_the_same(error, expected):
     """Whatever an exception's code does, it gets a kind and a text, and nothing is raised (ray#44878)."""
     found = classify(error, boundary=AGENT)
     assert (found.kind, found.reason) == expected
+
+
+@pytest.mark.parametrize(("wraps", "kind"), [(8, "transport_peer_drop"), (9, "transport_unreachable")])
+def test_errors_inside_errors_are_followed_to_a_bound(wraps, kind):
+    """Eight wrapped errors are looked into; what is deeper does not count."""
+    error = ConnectionResetError()
+    for _ in range(wraps):
+        error = urllib.error.URLError(error)
+    assert classify(error, boundary=AGENT).kind == kind
 
 
 def test_every_rule_of_ours_gives_a_registered_kind():

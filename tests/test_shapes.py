@@ -93,6 +93,13 @@ class TestShape:
         assert failures_of(UpstreamError()).own.failure_reason == "its own text"
         assert failures_of(UpstreamError(failure_reason="")).own.failure_reason == ""
 
+    def test_an_empty_text_is_an_absent_field(self, dropped):
+        """What another package leaves empty is unknown, and nothing is lost by it."""
+        own = failures_of(UpstreamError(stage="", operation="", exception_type="", event_id="")).own
+        assert (own.stage, own.operation, own.exception_type) == (None, None, "tests.test_shapes.UpstreamError")
+        assert own.event_id == "e1"
+        assert dropped == []
+
     @pytest.mark.parametrize(
         ("name", "value"),
         [

@@ -223,9 +223,10 @@ def _message(error: BaseException, rule: Rule) -> str:
 
 
 def _status(value: object) -> int | None:
-    if type(value) is not int or not limits.HTTP_STATUS_MIN <= value <= limits.HTTP_STATUS_MAX:
+    """Return `value` when it is an HTTP status; `http.HTTPStatus` is one, True is none."""
+    if not isinstance(value, int) or not limits.HTTP_STATUS_MIN <= value <= limits.HTTP_STATUS_MAX:
         return None
-    return value
+    return int(value)
 
 
 def _look(start: object, path: str) -> object:

@@ -74,6 +74,6 @@ def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
     if not isinstance(kind, str) or not kind:
         return None
     try:
-        return str.__str__(kind), FailureBoundary(attribute(error, "boundary"))
+        return kind, FailureBoundary(attribute(error, "boundary"))
     except (TypeError, ValueError):
         return None
