@@ -29,6 +29,10 @@ $(STAMP): pyproject.toml constraints.txt
 		--group dev --editable '.[all]'
 	@touch $@
 
+.PHONY: demo
+demo: $(STAMP) ## Run 40 rollouts that fail in many ways, and show what failed and why
+	$(BIN)/gym-failures demo
+
 .PHONY: test
 test: $(STAMP) ## Run the tests
 	$(BIN)/pytest -n $(WORKERS)
@@ -82,7 +86,7 @@ bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a pr
 # The pins in force are kept while they fit pyproject.toml; `make constraints UPGRADE=--upgrade` takes the newest.
 COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
 	--custom-compile-command 'make constraints' $(UPGRADE)
-# Every extra but `file`, which exists for the newest SDK only.
+# Every extra but `file` and `demo`, which exist for the newest SDK only.
 OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument reading gym
 
 .PHONY: constraints

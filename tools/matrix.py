@@ -43,8 +43,8 @@ class Job:
 
 JOBS = {
     "core": Job("3.11", "constraints.txt", frozenset()),
-    # The file exporter exists for the newest SDK only.
-    "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - {"file"}),
+    # The file exporter, and the demo that writes with it, exist for the newest SDK only.
+    "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - {"file", "demo"}),
     # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app.
     "otel-0.55b0": Job(
         "3.11",

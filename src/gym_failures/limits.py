@@ -163,3 +163,17 @@ GUARD_FRAMES: Final = 8
 
 CUT_MARK_LENGTH: Final = 14
 """Longest mark that `text.cut` leaves, in characters."""
+
+# --- What the command shows. ------------------------------------------------------------------------------------------
+
+TREE_EVENTS: Final = 64
+"""Failures in the tree of one report beside the chain of its own failure, in failures; ours, about a screen."""
+
+TREE_DEPTH: Final = 16
+"""Causes that stand beneath each other in a tree, in levels; ours: each takes four columns of the screen."""
+
+TREE_REASON: Final = 200
+"""Longest reason in a tree, in characters; ours, about two lines of a screen."""
+
+SKIPS_SHOWN: Final = 5
+"""Unreadable places that the command names one by one, in places; ours. All of them are counted."""

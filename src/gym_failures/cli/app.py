@@ -1,0 +1,69 @@
+"""The commands, put together."""
+
+import logging
+from typing import Annotated
+
+import typer
+
+from gym_failures import __version__
+from gym_failures.cli.count import count
+from gym_failures.cli.demo import demo
+from gym_failures.cli.show import show
+from gym_failures.cli.terminal import out
+
+app = typer.Typer(
+    name="gym-failures",
+    help="Show and count the failures of NeMo Gym, with their causes, from the traces of its servers.",
+    epilog="Ends with status 0, or with 1 if the answer is no, 2 if it is called wrongly, 3 if nothing can be read.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _examples(*lines: str) -> str:
+    # Click keeps the lines of a paragraph that begins with a backspace.
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+app.command(
+    epilog=_examples(
+        "gym-failures demo",
+        "gym-failures demo --otlp http://localhost:4318",
+    )
+)(demo)
+app.command(
+    epilog=_examples(
+        "gym-failures show agent.jsonl model.jsonl",
+        "gym-failures show --by request --all traces/*.jsonl",
+        "zcat traces.jsonl.gz | gym-failures show -",
+    )
+)(show)
+app.command(
+    epilog=_examples(
+        "gym-failures count traces/*.jsonl",
+        "gym-failures count --exit-code traces/*.jsonl || echo something failed",
+    )
+)(count)
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it
+    if wanted:
+        out().print(f"gym-failures {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _command(
+    *,
+    version: Annotated[  # noqa: ARG001 - its callback does it all
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    # What the package says of its input, such as of kinds that nobody has registered, the commands say themselves.
+    logging.getLogger("gym_failures").addHandler(logging.NullHandler())
+
+
+def run() -> None:
+    """Run the command with the arguments of this process."""
+    app()

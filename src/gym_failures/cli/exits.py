@@ -1,0 +1,10 @@
+"""With which status the command ends; scripts rely on these."""
+
+from typing import Final
+
+FAILED: Final = 1
+"""What was asked is answered with no: the demo's reports differ, or with `--exit-code` something has failed."""
+USAGE: Final = 2
+"""The command was called in a wrong way, such as with a file that does not exist; as in click."""
+UNREADABLE: Final = 3
+"""Nothing that was given could be read."""

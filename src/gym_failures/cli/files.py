@@ -1,0 +1,67 @@
+"""The files that a command is given, read together, and what could not be read of them."""
+
+import enum
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, cast
+
+import typer
+
+from gym_failures import limits
+from gym_failures.cli import exits
+from gym_failures.cli.extras import needs
+from gym_failures.cli.terminal import err, plain
+from gym_failures.reading import Reports, read_files
+
+if TYPE_CHECKING:
+    from io import BufferedReader
+
+_STANDARD_INPUT: Final = "-"
+
+
+class Unit(enum.StrEnum):
+    """What one report is made of."""
+
+    ROLLOUT = "rollout"
+    REQUEST = "request"
+    TRACE = "trace"
+
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        allow_dash=True,
+        show_default=False,
+        help="OTLP JSON, as OpenTelemetry's file exporters write it; - is standard input.",
+    ),
+]
+ExitCode = Annotated[
+    bool, typer.Option("--exit-code", help="End with status 1 if anything failed.", show_default=False)
+]
+
+
+def read(files: Sequence[Path], unit: Unit) -> Reports:
+    """Return the reports in `files`; says what was skipped, and ends the command when there was nothing else."""
+    standard_input = cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO
+    sources = [standard_input if str(path) == _STANDARD_INPUT else path for path in files]
+    console = err()
+    try:
+        with needs("reading"):
+            reports = read_files(sources, by=unit.value)
+    except OSError as error:
+        console.print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.USAGE) from None
+    for skip in reports.skipped[: limits.SKIPS_SHOWN]:
+        where = f"{plain(skip.source)}, line {skip.line}"
+        console.print(f"skipped: {where}: {plain(skip.reason)}", style="yellow", markup=False)
+    if reports.skips > limits.SKIPS_SHOWN:
+        console.print(f"skipped: {reports.skips} places in all", style="yellow")
+    if reports.skips and not reports.spans:
+        console.print("gym-failures: no span can be read; is this OTLP JSON?")
+        raise typer.Exit(exits.UNREADABLE)
+    return reports

@@ -1,0 +1,39 @@
+"""Where the command writes to, and what a terminal may be sent."""
+
+import re
+import sys
+from typing import Final
+
+from rich.console import Console
+
+_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+"""What moves the cursor, colours, or turns the direction of text: control characters (Unicode, category Cc), line and
+paragraph separators, and the marks of Unicode Standard Annex 9."""
+
+_PIPE_WIDTH: Final = 10_000
+"""Width where no terminal sets one, in characters; so wide that a line stays a line."""
+
+
+def out() -> Console:
+    """Return where results go: standard output, in colours only on a terminal, in whole lines elsewhere."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    """Return where everything else goes: standard error."""
+    return _console(stderr=True)
+
+
+def plain(text: str) -> str:
+    """Return `text` from elsewhere so that a terminal only shows it: each character that does more is written out."""
+    return _UNSAFE.sub(lambda found: " " if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+
+
+def _console(*, stderr: bool) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="backslashreplace")  # What a terminal cannot show must not end the command.
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal:
+        console.width = _PIPE_WIDTH
+    return console
