@@ -17,6 +17,8 @@ from pythons import find_python
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = frozenset(PROJECT["optional-dependencies"]) - {"all"}
+NEWEST_ONLY = frozenset({"demo", "file"})
+"""Extras for the newest SDK only: the file exporter exists for no other, and the demo writes with it."""
 HOSTS = frozenset({"clients", "hosts", "servers"})
 """Folders of tests that need the dependency group `hosts`."""
 
@@ -43,13 +45,12 @@ class Job:
 
 JOBS = {
     "core": Job("3.11", "constraints.txt", frozenset()),
-    # The file exporter, and the demo that writes with it, exist for the newest SDK only.
-    "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - {"file", "demo"}),
+    "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - NEWEST_ONLY),
     # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app.
     "otel-0.55b0": Job(
         "3.11",
         "constraints-oldest.txt",
-        EXTRAS - {"file"},
+        EXTRAS - NEWEST_ONLY,
         instead=(("0.54b1", "0.55b0"), ("1.33.1", "1.34.0")),
         folders=("tests/clients", "tests/servers"),
     ),
