@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from opentelemetry import propagate
 from opentelemetry.context import _SUPPRESS_HTTP_INSTRUMENTATION_KEY, attach, detach, set_value
+from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace import StatusCode
 
 from gym_failures import semconv
@@ -17,6 +19,7 @@ from gym_failures.header import encode_report
 from gym_failures.log import FailureLog
 from gym_failures.marks import mark_of
 from gym_failures.operations import operation
+from gym_failures.propagation import FailureReportPropagator, set_report
 from gym_failures.records import FailureBoundary, FailureEvent, FailureReport
 from gym_failures.testing import Telemetry
 from tests.clients.callers import CALLERS, ORDERS, Caller, Outcome
@@ -328,3 +331,38 @@ def test_calls_of_opentelemetry_itself(caller: Caller, telemetry: Telemetry) -> 
             called(caller, act)
         detach(token)
     assert not log.has_failures
+
+
+# --- What goes out ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def propagating() -> Iterator[None]:
+    """Let OpenTelemetry's instrumentations inject reports, as OTEL_PROPAGATORS would."""
+    before = propagate.get_global_textmap()
+    propagate.set_global_textmap(CompositePropagator([before, FailureReportPropagator()]))
+    yield
+    propagate.set_global_textmap(before)
+
+
+@pytest.mark.usefixtures("propagating")
+@every_order
+@every_caller
+def test_nothing_goes_out_by_itself(caller: Caller, order: str, telemetry: Telemetry) -> None:
+    """A request carries a report only when the program set one to go out with it, whatever was observed before."""
+    heads: list[bytes] = []
+
+    def listens(connection: socket.socket) -> None:
+        heads.append(connection.recv(65_536))
+        connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
+
+    received = attach(FailureReportPropagator().extract({semconv.HEADER_NAME: encode_report(FAILED)}))
+    with caller.watched(telemetry.tracer_provider, order), FailureLog("agent") as log:
+        called(caller, reporting(FAILED))
+        called(caller, listens)
+        assert log.has_failures
+        with set_report(RECOVERED):
+            called(caller, listens)
+    detach(received)
+    by_itself, on_demand = (semconv.HEADER_NAME.encode() in head.lower() for head in heads)
+    assert (by_itself, on_demand) == (False, order != "alone")
