@@ -35,6 +35,7 @@ from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import repair
 
 _LOG: Final = Guard("log")
+_NOTHING: Final = Ledger()
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -48,7 +49,7 @@ class FailureLog:
     """
 
     __slots__ = (
-        "_ledger",
+        "_kept",
         "_lock",
         "_operation",
         "_outer",
@@ -95,9 +96,9 @@ class FailureLog:
         self._outer = outer
         self._state = self._OPEN
         self._lock = threading.Lock()
-        self._ledger = Ledger()
+        self._kept: Ledger | None = None  # Most requests have nothing to keep.
         self._settled = False
-        self._shared: dict[int, tuple[BaseException, FailureEvent]] = {}
+        self._shared: dict[int, tuple[BaseException, FailureEvent]] | None = None
         self._owner = owner
         self._token: Token[Any] | None = None
 
@@ -143,7 +144,7 @@ class FailureLog:
     @property
     def has_failures(self) -> bool:
         """Whether anything was observed, or is known to be missing."""
-        return bool(self._ledger.events) or self._ledger.omitted
+        return self._kept is not None and (bool(self._kept.events) or self._kept.omitted)
 
     # --- Observing ----------------------------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class FailureLog:
                 event.event_id: event
                 for event in [self._add(event, semconv.ORIGIN_REMOTE, where) for event in report.events.values()]
             }
-            self._ledger.omitted = self._ledger.omitted or report.omitted
+            self._leave_out(report.omitted)
             failure_id = report.failure_id
             if failure_id is not None and failure_id not in events:
                 failure_id = None if failure_id not in report.events else self._canonical_id(report.events[failure_id])
@@ -210,8 +211,8 @@ class FailureLog:
     def fail(self, failure: BaseException | FailureEvent) -> FailureEvent | None:
         """Say that this request failed with `failure`, whatever status it answers with; the first call counts."""
         event = self.observe_failure(failure)
-        if event is not None and self._ledger.own is None:
-            self._ledger.own = event
+        if event is not None and self.own is None:
+            self._own(event)
         return event
 
     def settle(
@@ -241,8 +242,8 @@ class FailureLog:
         """Return everything observed so far, with the own failure if it is decided; always a legal report."""
         with self._lock:
             events = dict(self._ledger.events)
-        own = self._ledger.own
-        return repair(events, failure_id=None if own is None else own.event_id, omitted=self._ledger.omitted).report
+        own = self.own
+        return repair(events, failure_id=None if own is None else own.event_id, omitted=self.omitted).report
 
     # --- Life ---------------------------------------------------------------------------------------------------------
 
@@ -253,7 +254,7 @@ class FailureLog:
     def close(self) -> None:
         """End the log: what is recorded from now on goes on short spans of its own and is kept nowhere."""
         self._state = self._CLOSED
-        self._shared.clear()
+        self._shared = None
 
     @contextmanager
     def activate(self) -> Iterator[Self]:
@@ -290,7 +291,7 @@ class FailureLog:
     def _observe_exception(
         self, error: BaseException, boundary: FailureBoundary, context: Mapping[str, Any], span: Span
     ) -> FailureEvent | None:
-        known = self._shared.get(id(error))
+        known = None if self._shared is None else self._shared.get(id(error))
         if known is not None and known[0] is error and known[1].boundary is boundary:
             return known[1]
         found = failures_of(
@@ -301,7 +302,7 @@ class FailureLog:
             owner=self._token_of_marks(),
             **context,
         )
-        self._ledger.omitted = self._ledger.omitted or found.omitted
+        self._leave_out(found.omitted)
         fresh = {mark.events[0].event_id for mark in found.fresh}
         written: dict[str, FailureEvent] = {}
         for event in found.events:
@@ -311,7 +312,7 @@ class FailureLog:
             self._own_mark(mark, written)
         own = None if found.own is None else written[found.own.event_id]
         if found.shared and own is not None and self._state != self._CLOSED:
-            self._shared[id(error)] = (error, own)
+            self._share({id(error): (error, own)})
         return own
 
     def _carried(self, error: BaseException) -> Carried | None:
@@ -340,7 +341,7 @@ class FailureLog:
             if known is not None:
                 return known
             if self._state != self._CLOSED:
-                self._ledger.keep(event, local=origin == semconv.ORIGIN_LOCAL)
+                self._writable().keep(event, local=origin == semconv.ORIGIN_LOCAL)
         self._recorder.write(
             event,
             origin=origin,
@@ -367,7 +368,7 @@ class FailureLog:
             own = self.observe_failure(self._status_event(status, relayed_id), span=self._span)
         if own is not None:
             self._settled = True
-            self._ledger.own = own
+            self._own(own)
             self._recorder.summarize(self._span, own, omitted=self.omitted)
             self._recorder.request_failed(own)
         elif self.omitted and self._span.is_recording():
@@ -387,15 +388,45 @@ class FailureLog:
 
     def _absorb(self, inner: "FailureLog") -> None:
         """Take over what an inner log kept; it is on the spans already."""
-        ledger = inner._ledger  # noqa: SLF001 - of the same class
+        found = inner._kept  # noqa: SLF001 - of the same class
+        self._share(inner._shared or {})  # noqa: SLF001 - of the same class
+        if found is None:
+            return
         with self._lock:
+            kept = self._writable()
             if self._state != self._CLOSED:
-                for event_id, event in ledger.events.items():
-                    if event_id not in self._ledger.events:
-                        self._ledger.keep(event, local=event_id in ledger.local)
-            self._ledger.omitted = self._ledger.omitted or ledger.omitted
-            self._ledger.dropped += ledger.dropped
-        self._shared.update(inner._shared)  # noqa: SLF001 - of the same class
+                for event_id, event in found.events.items():
+                    if event_id not in kept.events:
+                        kept.keep(event, local=event_id in found.local)
+            kept.omitted = kept.omitted or found.omitted
+            kept.dropped += found.dropped
+
+    @property
+    def _ledger(self) -> Ledger:
+        """What was kept, to look at."""
+        return _NOTHING if self._kept is None else self._kept
+
+    def _writable(self) -> Ledger:
+        """Return what was kept, to add to; only under the lock."""
+        if self._kept is None:
+            self._kept = Ledger()
+        return self._kept
+
+    def _own(self, event: FailureEvent) -> None:
+        with self._lock:
+            self._writable().own = event
+
+    def _leave_out(self, omitted: bool) -> None:  # noqa: FBT001 - what another part says
+        if omitted:
+            with self._lock:
+                self._writable().omitted = True
+
+    def _share(self, exceptions: Mapping[int, tuple[BaseException, FailureEvent]]) -> None:
+        """Remember what exceptions of other requests are in this one."""
+        if self._shared is not None:
+            self._shared.update(exceptions)
+        elif exceptions:
+            self._shared = dict(exceptions)
 
 
 def _report_in(reply: FailureReport | str | Iterable[Any] | Mapping[str, Any]) -> FailureReport | None:
