@@ -1,15 +1,14 @@
 """What is taken out of a failure before it leaves the process: broken text, secrets, and reasons that are too long."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import partial
 from typing import Final
-
-from pydantic import BaseModel
 
 from gym_failures import limits
 from gym_failures.config import Config, reason_length
 from gym_failures.guard import Guard
-from gym_failures.records import FailureEvent, ModelFailureDetails, SandboxFailureDetails
+from gym_failures.records import FailureEvent, SandboxFailureDetails
 from gym_failures.text import clean, cut, wire_id
 
 HIDDEN: Final = "***"
@@ -37,7 +36,6 @@ _PAIR: Final = re.compile(
     r"((?:basic|bearer|digest|token)\s{1,8})?"
     r"(?:(?:\\?\"[^\"]*\"?|\\?'[^']*'?)[^\s\"',;&)}\]]*|[^\s\"',;&)}\]]+)"
 )
-_PAIR_WORDS: Final = ("pass", "pwd", "secret", "token", "credential", "authorization", "cookie", "key")
 
 
 def scrub(text: str) -> str:
@@ -55,7 +53,7 @@ def scrub(text: str) -> str:
         text = _BEARER.sub(f"Bearer {HIDDEN}", text)
     if "basic" in lower:
         text = _BASIC.sub(f"Basic {HIDDEN}", text)
-    if (":" in text or "=" in text) and any(word in lower for word in _PAIR_WORDS):
+    if (":" in text or "=" in text) and _names_a_secret(lower):
         text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
     # Last, because what the others hide is no more part of a URL.
     if "://" in text:
@@ -63,6 +61,20 @@ def scrub(text: str) -> str:
     if "?" in text and "=" in text:
         text = _QUERY.sub(f"?{HIDDEN}", text)
     return text
+
+
+def _names_a_secret(lower: str) -> bool:
+    """Tell whether a word is there that the pattern of pairs begins with; eight looks are faster than one pattern."""
+    return (
+        "pass" in lower
+        or "pwd" in lower
+        or "secret" in lower
+        or "token" in lower
+        or "credential" in lower
+        or "authorization" in lower
+        or "cookie" in lower
+        or "key" in lower
+    )
 
 
 def _without_secrets(url: re.Match[str]) -> str:
@@ -82,12 +94,25 @@ def reason_policy(setting: str) -> Callable[[str], str]:
 
 
 def canonical(event: FailureEvent, config: Config) -> FailureEvent:
-    """Return `event` as it may leave the process: legal text, ids and kind of legal length, and no secrets.
+    """Return `event` as it may leave the process: ids and kind of legal length, and no secrets in its texts.
 
-    Returns the same object when there is nothing to change.
+    Returns the same object when there is nothing to change. Broken text needs no look here: the records refuse it where
+    they have a bound, and ids and kind, where they have none, are made legal.
     """
-    changes = {} if _is_plain(event) else _changes(event, _IDS, wire_id) | _changes(event, _NAMES, clean)
-    return _with_texts(event, changes, clean, lambda text: _hide(text, config))
+    changes: dict[str, object] = {}
+    event_id, kind, cause_id = event.event_id, event.failure_kind, event.cause_id
+    if (legal := wire_id(event_id)) != event_id:
+        changes["event_id"] = legal
+    if (legal := wire_id(kind)) != kind:
+        changes["failure_kind"] = legal
+    if cause_id is not None and (legal := wire_id(cause_id)) != cause_id:
+        changes["cause_id"] = legal
+    reason = event.failure_reason
+    if reason and (hidden := _hide(config, reason)) != reason:
+        changes["failure_reason"] = hidden
+    if event.foreign_error is not None or event.details is not None:
+        changes |= _in_details(event, partial(_hide, config))
+    return event.model_copy(update=changes) if changes else event
 
 
 def shortened(event: FailureEvent, policy: Callable[[str], str]) -> FailureEvent:
@@ -95,68 +120,33 @@ def shortened(event: FailureEvent, policy: Callable[[str], str]) -> FailureEvent
 
     Returns the same object when there is nothing to change. `policy` must not raise or lengthen; see `reason_policy`.
     """
-    return _with_texts(event, {}, str, policy)
-
-
-_IDS: Final = ("event_id", "failure_kind", "cause_id")
-_NAMES: Final = ("operation", "operation_id", "attempt_id", "exception_type")
-_DETAIL_NAMES: Final[Mapping[type[BaseModel], tuple[str, ...]]] = {
-    SandboxFailureDetails: ("provider", "sandbox_id", "execution_id"),
-    ModelFailureDetails: ("provider_request_id",),
-}
-
-
-def _is_plain(event: FailureEvent) -> bool:
-    """Tell, by one look at all of them together, whether no id and no name of `event` needs a change."""
-    event_id, kind, cause_id = event.event_id, event.failure_kind, event.cause_id
-    longest = limits.WIRE_ID_LENGTH
-    link = "-" if cause_id is None else cause_id
-    if not (0 < len(event_id) <= longest and 0 < len(kind) <= longest and 0 < len(link) <= longest):
-        return False
-    return (
-        f"{event_id}{kind}{cause_id}{event.operation}{event.operation_id}{event.attempt_id}{event.exception_type}"
-    ).isascii()
-
-
-def _with_texts(
-    event: FailureEvent, changes: dict[str, object], name: Callable[[str], str], reason: Callable[[str], str]
-) -> FailureEvent:
-    """Return `event` with `changes`, and with `name` and `reason` applied to the texts of those two sorts in it."""
-    changes |= _changes(event, ("failure_reason",), reason)
-    if event.foreign_error is not None:
-        foreign = _changes(event.foreign_error, ("exception_type",), name)
-        foreign |= _changes(event.foreign_error, ("message",), reason)
-        if foreign:
-            changes["foreign_error"] = event.foreign_error.model_copy(update=foreign)
-    if event.details is not None:
-        details = _changes(event.details, _DETAIL_NAMES[type(event.details)], name)
-        if isinstance(event.details, SandboxFailureDetails):
-            details |= _changes(event.details, ("provider_status_reason",), reason)
-        if details:
-            changes["details"] = event.details.model_copy(update=details)
+    changes = _in_details(event, policy)
+    if (reason := policy(event.failure_reason)) != event.failure_reason:
+        changes["failure_reason"] = reason
     return event.model_copy(update=changes) if changes else event
 
 
-def _changes(record: BaseModel, fields: tuple[str, ...], change: Callable[[str], str]) -> dict[str, object]:
-    """Return what `change` makes of those of the `fields` that hold text and that it changes."""
+def _in_details(event: FailureEvent, change: Callable[[str], str]) -> dict[str, object]:
+    """Return what `change` makes of the foreign message and of the provider's reason, where it changes them."""
     changes: dict[str, object] = {}
-    values = record.__dict__
-    for field in fields:
-        before = values[field]
-        if before is not None and (after := change(before)) is not before and after != before:
-            changes[field] = after
+    foreign, details = event.foreign_error, event.details
+    if foreign is not None and (changed := change(foreign.message)) != foreign.message:
+        changes["foreign_error"] = foreign.model_copy(update={"message": changed})
+    if isinstance(details, SandboxFailureDetails) and details.provider_status_reason:
+        changed = change(details.provider_status_reason)
+        if changed != details.provider_status_reason:
+            changes["details"] = details.model_copy(update={"provider_status_reason": changed})
     return changes
 
 
-def _hide(text: str, config: Config) -> str:
-    if not text:
-        return text
-    text = clean(text)
+def _hide(config: Config, text: str) -> str:
+    if not text.isascii():
+        text = clean(text)
     if config.scrub:
         text = scrub(text)
     if config.scrubber is not None:
         text = _by_user(config.scrubber, text)
-    return cut(text, limits.REASON_LENGTH)
+    return text if len(text) <= limits.REASON_LENGTH else cut(text, limits.REASON_LENGTH)
 
 
 def _by_user(scrubber: Callable[[str], str], text: str) -> str:

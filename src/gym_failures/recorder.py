@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
@@ -16,6 +17,8 @@ from gym_failures.config import Config, ConfigError
 from gym_failures.guard import warn_once
 from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureEvent
+
+_SAMPLED: Final = int(TraceFlags.SAMPLED)
 
 
 class FailureRecorder:
@@ -69,19 +72,21 @@ class FailureRecorder:
         """
         carried = self._on_a_span(event, origin, span, request_span, late=late)
         if origin == semconv.ORIGIN_LOCAL:
-            self.count(event)
+            self._failures.add(1, self._labels_of(event))
         if self._always_line or (self._ever_line and not carried and origin == semconv.ORIGIN_LOCAL):
             self._line(event, origin, span or request_span, late=late)
 
-    def count(self, event: FailureEvent) -> None:
-        """Count one local failure."""
-        self._failures.add(1, self._labels_of(event))
+    def count_in_silence(self, event: FailureEvent, span: Span) -> bool:
+        """Count a local event of which nothing else would be seen on `span`, which does not record; tell if so.
 
-    def is_silent(self, span: Span) -> bool:
-        """Tell whether of an event on `span` only the count would be seen, so that its text need not be made."""
-        if span.is_recording() or span.get_span_context().trace_flags & TraceFlags.SAMPLED:
+        Then no attribute is built, and its text need not even be cleaned.
+        """
+        if span.get_span_context().trace_flags & _SAMPLED:
             return False
-        return not (self._ever_line and self._lines.isEnabledFor(logging.WARNING))
+        if self._ever_line and self._lines.isEnabledFor(logging.WARNING):
+            return False
+        self._failures.add(1, self._labels_of(event))
+        return True
 
     def summarize(self, span: Span, event: FailureEvent, *, omitted: bool = False) -> None:
         """Say on `span` which failure is its own, and set its status to ERROR unless it was cancelled.
@@ -93,7 +98,7 @@ class FailureRecorder:
         attributes: dict[str, str | bool] = {
             semconv.FAILURE_ID: event.event_id,
             semconv.FAILURE_KIND: event.failure_kind,
-            semconv.FAILURE_BOUNDARY: event.boundary.value,
+            semconv.FAILURE_BOUNDARY: event.boundary._value_,
         }
         if omitted:
             attributes[semconv.FAILURE_OMITTED] = True
@@ -113,7 +118,7 @@ class FailureRecorder:
         target = span if span is not None and span.is_recording() else request_span
         if target is not None and target.is_recording():
             attributes = self._attributes(event, origin, late=late)
-            if _events_on(target) < _event_room(target):
+            if _has_room(target):
                 target.add_event(semconv.EVENT_NAME, attributes)
                 return True
             return self._on_a_short_span(attributes, target)
@@ -162,7 +167,7 @@ class FailureRecorder:
             kind = self._label(event.failure_kind)
             labels = {
                 semconv.FAILURE_KIND: kind,
-                semconv.FAILURE_BOUNDARY: event.boundary.value,
+                semconv.FAILURE_BOUNDARY: event.boundary._value_,
                 semconv.FAILURE_ROOT: event.cause_id is None,
             }
             if stage is not None:
@@ -181,16 +186,18 @@ class FailureRecorder:
         return semconv.KIND_OTHER
 
 
-def _events_on(span: Span) -> int:
-    """Return how many events `span` holds; the SDK's public property copies them all, so it is the second choice."""
-    held = getattr(span, "_events", None)
-    return len(getattr(span, "events", ()) if held is None else held)
+def _has_room(span: Span) -> bool:
+    """Tell whether `span` may hold one more event, or whether further failures go on spans of their own.
 
-
-def _event_room(span: Span) -> int:
-    """Return how many events `span` may hold before further failures go on spans of their own."""
-    bound: object = getattr(getattr(span, "_limits", None), "max_events", None)
-    return min(bound, limits.EVENTS_PER_SPAN) if isinstance(bound, int) else limits.EVENTS_PER_SPAN
+    What the SDK keeps these things in is public nowhere but as a copy of all events, which is the second choice.
+    """
+    room = limits.EVENTS_PER_SPAN
+    try:
+        held = len(span._events)  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+        bound = span._limits.max_events  # type: ignore[attr-defined]  # noqa: SLF001 - see above
+    except AttributeError:
+        return len(getattr(span, "events", ())) < room
+    return held < room and (bound is None or held < bound)
 
 
 _default: FailureRecorder | None = None

@@ -76,12 +76,25 @@ def record_failure(
     if log is not None:
         return log.observe_failure(failure, boundary=boundary, stage=stage, operation=operation, span=span)
     with _RECORD:
-        return _record_without_log(failure, boundary, stage, operation, span or trace.get_current_span())
+        where = trace.get_current_span() if span is None else span
+        if isinstance(failure, FailureEvent):
+            return _record_event(failure, where)
+        return _record_exception(failure, boundary, stage, operation, where)
     return None
 
 
-def _record_without_log(
-    failure: BaseException | FailureEvent,
+def _record_event(event: FailureEvent, span: Span) -> FailureEvent | None:
+    recorder = default_recorder()
+    if not recorder.config.enabled:
+        return None
+    if span.is_recording() or not recorder.count_in_silence(event, span):
+        event = canonical(event, recorder.config)
+        recorder.write(event, span=span)
+    return event
+
+
+def _record_exception(
+    error: BaseException,
     boundary: FailureBoundary | str | None,
     stage: FailureStage | None,
     operation: str | None,
@@ -90,16 +103,9 @@ def _record_without_log(
     recorder = default_recorder()
     if not recorder.config.enabled:
         return None
-    if isinstance(failure, FailureEvent):
-        if recorder.is_silent(span):
-            recorder.count(failure)
-            return failure
-        event = canonical(failure, recorder.config)
-        recorder.write(event, span=span)
-        return event
     owner = owner_of(span)
     found = failures_of(
-        failure,
+        error,
         boundary=None if boundary is None else FailureBoundary(boundary),
         stage=stage,
         operation=operation,

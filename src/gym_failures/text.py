@@ -67,7 +67,7 @@ def wire_id(value: str) -> str:
     Legal values are returned as they are. A longer one keeps its start and gains a digest, so that two references to it
     still agree; an empty one becomes a stand-in.
     """
-    text = clean(value)
+    text = value if value.isascii() else clean(value)
     if 0 < len(text) <= limits.WIRE_ID_LENGTH:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
