@@ -46,6 +46,10 @@ backends: $(STAMP) ## Make Jaeger, the Collector and Prometheus once, in the use
 test-backends: $(STAMP) ## Test collector-config/ against the real programs that `make backends` made
 	$(BIN)/pytest tests/backends
 
+.PHONY: demo-jaeger
+demo-jaeger: backends ## Run the demo into a real Jaeger, Collector and Prometheus, and leave them up until Ctrl-C
+	PYTHONPATH=tools $(BIN)/python -m backends.demo
+
 .PHONY: dashboard
 dashboard: $(STAMP) ## Write the Grafana dashboard from its generator
 	$(BIN)/python collector-config/grafana/dashboard.py

@@ -29,6 +29,21 @@ from backends.programs import (
     cache,
 )
 
+PAGES = (
+    "fonts-glyphicons-halflings",
+    "libjs-bootstrap4",
+    "libjs-d3",
+    "libjs-eonasdan-bootstrap-datetimepicker",
+    "libjs-jquery",
+    "libjs-jquery-hotkeys",
+    "libjs-moment",
+    "libjs-moment-timezone",
+    "libjs-mustache",
+    "libjs-popper.js",
+    "libjs-rickshaw",
+)
+"""What the pages of Debian's Prometheus are made with, in packages of their own."""
+
 SAY_EVERY = 10.0
 """Time between two lines of progress, in seconds."""
 
@@ -81,7 +96,7 @@ def _build_collector(made: Path, say: Callable[[str], None]) -> None:
 
 
 def _unpack_prometheus(made: Path, say: Callable[[str], None]) -> None:
-    """Take the programs out of Debian's package without installing it: no root, no service that starts by itself."""
+    """Take Debian's package apart without installing it: no root is needed, and no service starts by itself."""
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise MissingProgramError(
@@ -97,10 +112,14 @@ def _unpack_prometheus(made: Path, say: Callable[[str], None]) -> None:
                 raise
             _run("apt-get", "update", cwd=Path(folder), say=say)
             _run("apt-get", "download", "prometheus", cwd=Path(folder), say=say)
-        (package,) = Path(folder).glob("prometheus_*.deb")
-        _run("dpkg-deb", "--extract", package, folder, cwd=Path(folder), say=say)
-        for program in (PROMETHEUS, PROMTOOL):
-            shutil.move(Path(folder, "usr", "bin", program.name), made / program.name)
+        try:
+            _run("apt-get", "download", *PAGES, cwd=Path(folder), say=say)
+        except BuildError:
+            say("the scripts of its pages were not found: it will answer queries, and show no pages")
+        for package in Path(folder).glob("*.deb"):
+            _run("dpkg-deb", "--extract", package, made, cwd=Path(folder), say=say)
+    for program in (PROMETHEUS, PROMTOOL):
+        (made / program.name).symlink_to(Path("usr", "bin", program.name))
 
 
 @contextmanager

@@ -127,10 +127,17 @@ def get(url: str, *, seconds: float = 10.0) -> IO[bytes]:
     return opened
 
 
-def free_ports(number: int) -> list[int]:
-    """Return ports that were free a moment ago, all different."""
+def free_ports(*usual: int, take_usual: bool = False) -> list[int]:
+    """Return a port for each of `usual`, all of them free a moment ago: others, or with `take_usual` those if they are.
+
+    Tests take others, to run beside what a developer has running; a demonstration takes those that people know.
+    """
     with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(number)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
+        sockets = [held.enter_context(socket.socket()) for _ in usual]
+        for one, port in zip(sockets, usual, strict=True):
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                one.bind((LOOPBACK, port if take_usual else 0))
+            except OSError:
+                one.bind((LOOPBACK, 0))
         return [int(one.getsockname()[1]) for one in sockets]

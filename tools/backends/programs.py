@@ -58,8 +58,10 @@ def _digest(path: Path) -> str:
 
 JAEGER = Program("jaeger", f"jaeger-{JAEGER_VERSION}")
 COLLECTOR = Program("otelcol-gym", f"collector-{COLLECTOR_VERSION}-{_digest(BUILDER)}")
-PROMETHEUS = Program("prometheus", "prometheus")
-PROMTOOL = Program("promtool", "prometheus")
+PROMETHEUS = Program("prometheus", "prometheus-debian")
+PROMTOOL = Program("promtool", "prometheus-debian")
+PROMETHEUS_PAGES = Path("usr", "share", "prometheus", "web")
+"""Where Debian's package has its pages, seen from the folder that it was taken apart in."""
 
 PROGRAMS = (JAEGER, COLLECTOR, PROMETHEUS, PROMTOOL)
 FROM_A_DISTRIBUTION = (PROMETHEUS, PROMTOOL)

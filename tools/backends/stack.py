@@ -1,6 +1,6 @@
 """Jaeger, Prometheus and the Collectors, each started from its file in `collector-config/` with nothing changed in it.
 
-Only variables are set, as a user sets them: ports that are free, folders to write in, who is behind whom.
+Only variables are set, as a user sets them: ports, folders to write in, who is behind whom.
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from backends.processes import LOOPBACK, Process, free_ports, get
-from backends.programs import COLLECTOR, CONFIG, JAEGER, PROMETHEUS
+from backends.programs import COLLECTOR, CONFIG, JAEGER, PROMETHEUS, PROMETHEUS_PAGES
 
 JAEGER_TRACES_ASKED: Final = 1_000
 """Traces that one search may return, in traces; more than any test here makes."""
@@ -23,11 +23,20 @@ IN_MEMORY: Final = {
 
 
 class Jaeger(Process):
-    """Jaeger with `jaeger.yaml`, on free ports, its storage in `folder`."""
+    """Jaeger with `jaeger.yaml`, its storage in `folder`."""
 
-    def __init__(self, folder: Path, *, prometheus: "Prometheus | None" = None, storage: str = "badger") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        prometheus: "Prometheus | None" = None,
+        storage: str = "badger",
+        usual_ports: bool = False,
+    ) -> None:
         """Choose the storage, "badger" (on disk) or "memory", and where its Monitor page finds its metrics."""
-        grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(7)
+        grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(
+            14317, 14318, 16686, 16685, 13134, 8889, 8887, take_usual=usual_ports
+        )
         self.grpc = f"{LOOPBACK}:{grpc}"
         self.http = f"http://{LOOPBACK}:{http}"
         self.url = f"http://{LOOPBACK}:{query}"
@@ -87,12 +96,13 @@ class Jaeger(Process):
 class Prometheus(Process):
     """Prometheus with `prometheus/prometheus.yml`, its data in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, usual_ports: bool = False) -> None:
         """Copy the configuration, because what it scrapes is named in files beside it."""
-        (port,) = free_ports(1)
+        (port,) = free_ports(9090, take_usual=usual_ports)
         self.url = f"http://{LOOPBACK}:{port}"
         self.write_url = f"{self.url}/api/v1/write"
         self._config = folder / "prometheus"
+        pages = PROMETHEUS.cached.parent / PROMETHEUS_PAGES
         shutil.copytree(CONFIG / "prometheus", self._config, dirs_exist_ok=True)
         super().__init__(
             "prometheus",
@@ -103,6 +113,7 @@ class Prometheus(Process):
                 f"--web.listen-address={LOOPBACK}:{port}",
                 "--web.enable-remote-write-receiver",
                 "--enable-feature=exemplar-storage",
+                *([f"--web.local-assets={pages}"] if pages.is_dir() else []),
             ],
             ready=f"{self.url}/-/ready",
             folder=folder,
@@ -151,13 +162,14 @@ class Collector(Process):
         *,
         to: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
+        usual_ports: bool = False,
     ) -> None:
         """Start from `file`: "agent.yaml", or a path elsewhere.
 
         `to` and `settings` are its variables, without the start that they have in common: where what goes, as
         ``{"JAEGER": jaeger.grpc}``, and the rest, as ``{"REDACT": "true"}``.
         """
-        grpc, http, health, telemetry = free_ports(4)
+        grpc, http, health, telemetry = free_ports(4317, 4318, 13133, 8888, take_usual=usual_ports)
         self.grpc = f"{LOOPBACK}:{grpc}"
         self.http = f"http://{LOOPBACK}:{http}"
         self.telemetry = f"{LOOPBACK}:{telemetry}"
