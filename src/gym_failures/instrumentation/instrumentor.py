@@ -1,6 +1,5 @@
 """Everything that is installed, instrumented at once and without a line of the program changed."""
 
-import logging
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -13,13 +12,11 @@ from opentelemetry.trace import TracerProvider
 from wrapt import register_post_import_hook
 
 from gym_failures.config import Config
-from gym_failures.guard import Guard
+from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
 from gym_failures.recorder import FailureRecorder, set_default_recorder
 
 _INSTRUMENT: Final = Guard("instrument")
-
-logger = logging.getLogger(__name__)
 
 
 class GymFailuresInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # is untyped
@@ -33,9 +30,9 @@ class GymFailuresInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # is unt
 
     `instrument` takes, all by name: `boundary`, where this process observes failures; `config`, a `config.Config`;
     `tracer_provider` and `meter_provider`. None of `config` reads GYM_FAILURES_*, None of a provider takes the global
-    one. Without any boundary servers are left alone, because nobody can tell which one they are; clients then observe
-    at "collection". Raises `config.ConfigError`, which names the variable or field and its value, before anything is
-    changed.
+    one. Without any boundary servers are left alone, with a warning, because nobody can tell which one they are;
+    clients then observe at "collection". Raises `config.ConfigError`, which names the variable or field and its value,
+    before anything is changed.
     """
 
     def instrumentation_dependencies(self) -> Collection[str]:
@@ -47,8 +44,6 @@ class GymFailuresInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # is unt
         _state.undo.append(partial(set_default_recorder, set_default_recorder(recorder)))
         if not recorder.config.enabled:
             return
-        if recorder.config.boundary is None:
-            logger.info("no GYM_FAILURES_BOUNDARY: servers of this process are not instrumented")
         _state.recorder = recorder
         for module in _INSTRUMENTED:
             if module in sys.modules:
@@ -97,9 +92,11 @@ def _on_import(module: str) -> None:
 def _instrument_servers(recorder: FailureRecorder) -> None:
     from gym_failures.instrumentation.asgi import instrument_all_apps, uninstrument_all_apps  # noqa: PLC0415
 
-    if recorder.config.boundary is not None:
-        instrument_all_apps(boundary=recorder.config.boundary, recorder=recorder)
-        _state.undo.append(uninstrument_all_apps)
+    if recorder.config.boundary is None:
+        warn_once("boundary", "GYM_FAILURES_BOUNDARY is not set: what servers of this process observe stays unknown")
+        return
+    instrument_all_apps(boundary=recorder.config.boundary, recorder=recorder)
+    _state.undo.append(uninstrument_all_apps)
 
 
 def _instrument_aiohttp(recorder: FailureRecorder) -> None:
