@@ -1,5 +1,6 @@
 """One real program on loopback: started, waited for, killed, started again."""
 
+import itertools
 import os
 import signal
 import socket
@@ -8,10 +9,9 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Self
+from typing import IO, Final, Self
 
 LOOPBACK = "127.0.0.1"
 START_SECONDS = 60.0
@@ -132,12 +132,19 @@ def free_ports(*usual: int, take_usual: bool = False) -> list[int]:
 
     Tests take others, to run beside what a developer has running; a demonstration takes those that people know.
     """
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in usual]
-        for one, port in zip(sockets, usual, strict=True):
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                one.bind((LOOPBACK, port if take_usual else 0))
-            except OSError:
-                one.bind((LOOPBACK, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+    return [port if take_usual and _is_free(port) else next(filter(_is_free, _PORTS)) for port in usual]
+
+
+# Below what Linux gives to outgoing connections, which could take a port between our look and a program's start; begun
+# elsewhere by every process, and never given twice by one.
+_PORTS: Final = itertools.count(12_000 + os.getpid() * 61 % 16_000)
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
