@@ -72,8 +72,8 @@ class FailureLog:
         self,
         boundary: FailureBoundary | str = FailureBoundary.COLLECTION,
         *,
-        stage: FailureStage | str | Callable[[], FailureStage | None] | None = None,
-        operation: str | Callable[[], str | None] | None = None,
+        stage: FailureStage | str | None = None,
+        operation: str | None = None,
         recorder: FailureRecorder | None = None,
         span: Span | None = None,
         outer: "FailureLog | None" = None,
@@ -81,11 +81,10 @@ class FailureLog:
     ) -> None:
         """Say where failures are observed and what the request is.
 
-        `operation` names it, as ``<service> <METHOD> <route>``. It and `stage` may be functions that do not raise; they
-        are called when a failure needs them. `recorder` None takes the process's own; `span` None takes the span that
-        is current at entry, or now. `owner` is the token of the marks that the log leaves on exceptions; None makes
-        one, so that another log's exceptions are told from its own. Raises ValueError for a boundary or stage that
-        does not exist.
+        `operation` names it, as ``<service> <METHOD> <route>``. `recorder` None takes the process's own; `span` None
+        takes the span that is current at entry, or now. `owner` is the token of the marks that the log leaves on
+        exceptions; None makes one, so that another log's exceptions are told from its own. Raises ValueError for
+        a boundary or stage that does not exist.
         """
         # Looking a member up costs as much as all of the rest here.
         self.boundary = boundary if isinstance(boundary, FailureBoundary) else FailureBoundary(boundary)
@@ -114,7 +113,7 @@ class FailureLog:
     @property
     def stage(self) -> FailureStage | None:
         """The stage that the request serves, if it is known."""
-        return self._stage() if callable(self._stage) else self._stage
+        return self._stage
 
     @property
     def recorder(self) -> FailureRecorder:
@@ -124,7 +123,7 @@ class FailureLog:
     @property
     def operation(self) -> str | None:
         """The name of the request, as far as it is known by now."""
-        return self._operation() if callable(self._operation) else self._operation
+        return self._operation
 
     @property
     def own(self) -> FailureEvent | None:

@@ -13,7 +13,8 @@ from weakref import WeakValueDictionary
 
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY
-from gym_failures.instrumentation.asgi.middleware import FailureMiddleware, InnerPart, Operation, Stage
+from gym_failures.instrumentation.asgi.middleware import FailureMiddleware, InnerPart
+from gym_failures.instrumentation.asgi.request_log import Operation, Stage
 from gym_failures.instrumentation.asgi.scope import Receive, Scope, Send
 from gym_failures.kinds import FailureBoundary
 from gym_failures.recorder import FailureRecorder

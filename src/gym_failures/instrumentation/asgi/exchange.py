@@ -2,40 +2,34 @@
 
 import sys
 from collections.abc import Callable
-from typing import Final
-
-from opentelemetry import trace
-from opentelemetry.trace import Span, SpanKind
+from typing import TYPE_CHECKING, Any, Final
 
 from gym_failures import kinds, limits
 from gym_failures.guard import Guard
 from gym_failures.header import decode_reports
-from gym_failures.ids import new_id
-from gym_failures.instrumentation.asgi.reply import comment, relayed_values, takes_a_comment, with_report
+from gym_failures.instrumentation.asgi.reply import (
+    comment,
+    is_last,
+    relayed_values,
+    takes_a_comment,
+    with_readable_headers,
+    with_report,
+)
+from gym_failures.instrumentation.asgi.request_log import AT_REPLY, RequestLog
 from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send
-from gym_failures.log import FailureLog
-from gym_failures.records import FailureEvent
+
+if TYPE_CHECKING:
+    from contextvars import Token
+
+    from opentelemetry.context import Context
+
+    from gym_failures.records import FailureEvent
 
 SCOPE_KEY: Final = "gym_failures.request"
 """Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
 
-AT_REPLY: Final = 0
-AT_ENTRY: Final = 1
-WITHIN: Final = 2
-SERVER: Final = 3
-"""Which of the spans that come along stands for the request: best the server's, else what was opened within the app."""
-
 _GUARD: Final = Guard("asgi")
 _FINAL_STATUS: Final = 200
-_DISCONNECTED: Final = "the client was gone before the reply was complete"
-
-# The messages that can end a reply, and the key that says that more will follow.
-_LAST: Final = {
-    "http.response.body": "more_body",
-    "http.response.zerocopysend": "more_body",
-    "http.response.pathsend": "",
-    "http.response.trailers": "more_trailers",
-}
 
 
 class Exchange:
@@ -51,7 +45,6 @@ class Exchange:
         "_ended",
         "_error",
         "_finished",
-        "_foreign_span",
         "_gone",
         "_handled_before",
         "_headers",
@@ -64,20 +57,21 @@ class Exchange:
         "_started",
         "_trailers",
         "log",
-        "rank",
+        "outside",
+        "received",
         "undo",
     )
 
-    def __init__(self, log: FailureLog, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, log: RequestLog, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with nothing sent."""
         self.log = log
-        self.rank = -1
-        self.undo: list[Callable[[], object]] = []
-        """What takes back at the end what was set in the context for this request, the last first."""
+        # What the middleware has set in the context for this request, to be taken back at the end.
+        self.outside: Token[Any] | None = None
+        self.received: Token[Context] | None = None
+        self.undo: Callable[[], None] | None = None
         self._scope = scope
         self._receive = receive
         self._send = send
-        self._foreign_span: Span | None = None
         self._handled_before = sys.exception()
         # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
         self._begun = self._ended = self._started = self._finished = False
@@ -91,22 +85,6 @@ class Exchange:
         self._cancelled: BaseException | None = None
         self._gone = False
         self._lost: OSError | None = None
-
-    # --- The span of the request --------------------------------------------------------------------------------------
-
-    def adopt(self, span: Span, where: int) -> None:
-        """Take `span` as the request's unless a better one is known; `where` is the part that sees it as current."""
-        if span is trace.INVALID_SPAN or span is self._foreign_span:
-            return
-        kind = getattr(span, "kind", None)
-        rank = SERVER if kind is SpanKind.SERVER else where
-        if rank > self.rank and kind is not SpanKind.CLIENT:
-            self.rank = rank
-            self.log.adopt(span)
-
-    def refuse(self, span: Span) -> None:
-        """Never take `span`: it belongs to whoever calls this app from within the process."""
-        self._foreign_span = span
 
     # --- What fails ---------------------------------------------------------------------------------------------------
 
@@ -127,22 +105,15 @@ class Exchange:
                 self._broken = error
                 self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
 
-    def watched(self, send: Send) -> Send:
-        """Return `send`, looking on the way at the exception that the app handles while it begins an error reply."""
+    def observe_start(self, status: int) -> None:
+        """Record the exception that the app is handling while it begins to answer with a 5xx."""
+        if status >= limits.SERVER_ERROR_STATUS and (error := self._handled()) is not None:
+            self.observe(error)
+        self._begun = status >= _FINAL_STATUS
 
-        async def watched_send(message: Message) -> None:
-            kind = message["type"]
-            if kind == "http.response.start":
-                self._begun = True
-                if message["status"] >= limits.SERVER_ERROR_STATUS and (error := self._handled()) is not None:
-                    self._begun = False
-                    self.observe(error)
-                    self._begun = True
-            await send(message)
-            if kind == "http.response.body" and not message.get("more_body"):
-                self._ended = True
-
-        return watched_send
+    def observe_end(self) -> None:
+        """Know that the app has sent all of its reply, wherever that is now."""
+        self._ended = True
 
     def leave_span(self, ends: Callable[[], bool]) -> None:
         """Decide the own failure before the reply starts, if the request's span `ends` right here."""
@@ -173,13 +144,14 @@ class Exchange:
         else:
             if body := message.get("body"):
                 self._last_byte = body[-1:]
-            last = not message.get("more_body") and self._is_last(kind, message)
+            last = not message.get("more_body") and is_last(message, trailers=self._trailers)
         try:
             if last and (ending := self._end_of_stream()) is not None:
                 if message.get("body"):
                     await self._send({**message, "more_body": True})
                     message = {**message, "body": b""}
-                await self._send(ending)
+                with _GUARD:
+                    await self._send(ending)
             await self._send(message)
         except OSError as error:
             self._gone = True
@@ -203,16 +175,9 @@ class Exchange:
             if self._gone and not self._finished:
                 self._settle_gone()
         self.log.close()
-        with _GUARD:
-            for undo in reversed(self.undo):
-                undo()
         self._error = self._broken = self._cancelled = self._lost = self._handled_before = None
 
     # --- Within -------------------------------------------------------------------------------------------------------
-
-    def _is_last(self, kind: str, message: Message) -> bool:
-        more = _LAST.get(kind)
-        return more is not None and not message.get(more) and (kind == "http.response.trailers" or not self._trailers)
 
     def _start(self, message: Message) -> Message:
         with _GUARD:
@@ -221,12 +186,8 @@ class Exchange:
                 return message
             self._begun = self._started = True
             self._trailers = "trailers" in message and bool(message["trailers"])
-            headers = message.get("headers", ())
-            if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
-                headers = list(headers)  # They could be read only once, and so they can again.
-                message = {**message, "headers": iter(headers)}
-            self._headers = headers
-            relayed = relayed_values(headers)
+            message, self._headers = with_readable_headers(message)
+            relayed = relayed_values(self._headers)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
                 message = self._decide(message, status, relayed)
             self.log.seal()
@@ -235,8 +196,7 @@ class Exchange:
     def _decide(self, message: Message, status: int, relayed: list[bytes]) -> Message:
         """Decide the own failure, and return the message with the report, if there is one to give."""
         log = self.log
-        if self.rank < AT_REPLY:
-            self.adopt(trace.get_current_span(), AT_REPLY)
+        log.find_span(AT_REPLY)
         if self._gone:
             self._settle_gone()
             return message
@@ -247,11 +207,7 @@ class Exchange:
         if status >= limits.SERVER_ERROR_STATUS:
             handled = self._handled()
             error = self._error if handled is None else _bare(handled)
-        log.settle(
-            error,
-            status=status,
-            relayed_id=None if report is None else report.failure_id,
-        )
+        log.settle(error, status=status, relayed_id=None if report is None else report.failure_id)
         self._own_in_header = log.own
         self._broken = None
         if log.has_failures and log.recorder.config.replies_to(self._scope):
@@ -285,27 +241,14 @@ class Exchange:
     def _settle_gone(self, error: BaseException | None = None) -> None:
         """Decide that the request ended because nobody waits for it, or with `error` if that is something else."""
         error = self._cancelled if error is None or error is self._lost else error
-        log = self.log
-        if error is None and log.own is None:
-            log.fail(
-                FailureEvent(
-                    event_id=new_id(),
-                    boundary=log.boundary,
-                    failure_kind=kinds.CANCELLED,
-                    failure_reason=_DISCONNECTED,
-                    stage=log.stage,
-                    operation=log.operation,
-                )
-            )
-        log.settle(error)
+        if error is None and self.log.own is None:
+            self.log.fail(self.log.disconnected())
+        self.log.settle(error)
 
     def _comment(self) -> Message | None:
-        allowed = self.log.recorder.config.replies_to(self._scope)
-        return (
-            comment(self.log, bytes(self._last_byte))
-            if allowed and takes_a_comment(self._scope, self._headers)
-            else None
-        )
+        if takes_a_comment(self._scope, self._headers) and self.log.recorder.config.replies_to(self._scope):
+            return comment(self.log, bytes(self._last_byte))
+        return None
 
 
 def _bare(error: BaseException) -> BaseException:

@@ -7,29 +7,23 @@ OpenTelemetry opened between the two.
 
 from collections.abc import Callable
 from contextvars import Token
-from functools import partial
 from typing import Final
 
-from opentelemetry import context, trace
+from opentelemetry import context
 from opentelemetry.context import Context
 
 from gym_failures.config import Config
 from gym_failures.guard import Guard
-from gym_failures.instrumentation.asgi.exchange import AT_ENTRY, SCOPE_KEY, SERVER, WITHIN, Exchange
-from gym_failures.instrumentation.asgi.scope import HEADER, App, Receive, Scope, Send, is_report, operation_of
+from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
+from gym_failures.instrumentation.asgi.request_log import AT_ENTRY, WITHIN, Operation, Place, RequestLog, Stage
+from gym_failures.instrumentation.asgi.scope import HEADER, App, Message, Receive, Scope, Send, is_report
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.log import FailureLog
 from gym_failures.operations import close_off_operation
 from gym_failures.propagation import FailureReportPropagator
 from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import current
 
-Stage = FailureStage | str | Callable[[Scope], FailureStage | str | None] | None
-Operation = str | Callable[[Scope], str | None] | None
-
 _GUARD: Final = Guard("asgi")
-_STAGE: Final = Guard("stage")
-_OPERATION: Final = Guard("operation")
 _propagator: Final = FailureReportPropagator()
 
 
@@ -58,10 +52,9 @@ class FailureMiddleware:
         Raises ValueError for a boundary or a stage that does not exist, and ConfigError for a wrong environment.
         """
         self.app = app
-        self.boundary: Final = FailureBoundary(boundary)
-        self.stage: Final = FailureStage(stage) if isinstance(stage, str) else stage
-        self.operation: Final = operation
-        self.recorder: Final = recorder
+        stage = FailureStage(stage) if isinstance(stage, str) else stage
+        self._place: Final = Place(FailureBoundary(boundary), stage, operation)
+        self._recorder: Final = recorder
         if recorder is None:
             Config.from_env()  # A wrong environment is an error now and not a warning within the first request.
 
@@ -83,33 +76,23 @@ class FailureMiddleware:
             # Each holds the other, so that without this only the garbage collector would end them.
             scope.pop(SCOPE_KEY, None)
             exchange.close()
+            with _GUARD:
+                _leave_context(exchange)
 
     def _open(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
         """Return what watches this request; None where the package is switched off."""
-        recorder = self.recorder or default_recorder()
+        recorder = self._recorder or default_recorder()
         if not recorder.config.enabled:
             return None
-        log = FailureLog(
-            self.boundary,
-            stage=partial(_stage_of, self.stage, scope) if callable(self.stage) else self.stage,
-            operation=partial(_operation_of, self.operation, scope),
-            recorder=recorder,
-            span=trace.INVALID_SPAN,
-        )
+        log = RequestLog(self._place, scope, recorder)
         exchange = Exchange(log, scope, receive, send)
-        span = trace.get_current_span()
         caller = current.get()
         if caller is not None:
-            # Called from within the process, by the code of another request. What is current there is the caller's,
-            # except a server span that was opened for this request on the way.
-            if span is caller.span or getattr(span, "kind", None) is not trace.SpanKind.SERVER:
-                exchange.refuse(span)
-            exchange.undo.append(close_off_operation())
-        exchange.adopt(span, AT_ENTRY)
-        received = _attach_received(scope)
-        if received is not None:
-            exchange.undo.append(partial(context.detach, received))
-        exchange.undo.append(partial(current.reset, current.set(log)))
+            log.refuse_span(caller.span)
+            exchange.undo = close_off_operation()
+        log.find_span(AT_ENTRY)
+        exchange.received = _attach_received(scope)
+        exchange.outside = current.set(log)
         scope[SCOPE_KEY] = exchange
         return exchange
 
@@ -134,15 +117,42 @@ class InnerPart:
         if exchange is None:
             await self.app(scope, receive, send)
             return
-        if exchange.rank < SERVER:
-            exchange.adopt(trace.get_current_span(), WITHIN)
+        exchange.log.find_span(WITHIN)
         try:
-            await self.app(scope, receive, send if self._span_ends_outside else exchange.watched(send))
+            await self.app(scope, receive, send if self._span_ends_outside else _Watched(exchange, send))
         except BaseException as error:
             exchange.observe(error)
             if self._span_ends_outside is not None:
                 exchange.leave_span(self._span_ends_outside)
             raise
+
+
+class _Watched:
+    """What the app sends, seen in the app's own task; a middleware may hold it back or move it to another."""
+
+    __slots__ = ("_exchange", "_send")
+
+    def __init__(self, exchange: Exchange, send: Send) -> None:
+        self._exchange = exchange
+        self._send = send
+
+    async def __call__(self, message: Message) -> None:
+        kind = message["type"]
+        if kind == "http.response.start":
+            self._exchange.observe_start(message["status"])
+        await self._send(message)
+        if kind == "http.response.body" and not message.get("more_body"):
+            self._exchange.observe_end()
+
+
+def _leave_context(exchange: Exchange) -> None:
+    """Take back what was set in the context for this request."""
+    if exchange.outside is not None:
+        current.reset(exchange.outside)
+    if exchange.received is not None:
+        context.detach(exchange.received)
+    if exchange.undo is not None:
+        exchange.undo()
 
 
 def _attach_received(scope: Scope) -> Token[Context] | None:
@@ -151,18 +161,3 @@ def _attach_received(scope: Scope) -> Token[Context] | None:
         if len(name) == len(HEADER) and is_report(name):
             return context.attach(_propagator.extract(scope["headers"]))
     return None
-
-
-def _stage_of(stage: Callable[[Scope], FailureStage | str | None], scope: Scope) -> FailureStage | None:
-    with _STAGE:
-        found = stage(scope)
-        return None if found is None else FailureStage(found)
-    return None
-
-
-def _operation_of(operation: Operation, scope: Scope) -> str | None:
-    if callable(operation):
-        with _OPERATION:
-            return operation(scope)
-        return None
-    return operation_of(scope) if operation is None else operation

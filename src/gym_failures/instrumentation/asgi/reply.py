@@ -1,4 +1,4 @@
-"""The report in a reply: one header, or the last comment of an event stream that broke."""
+"""The messages of a reply, and the report in them: one header, or the last comment of an event stream that broke."""
 
 from typing import Final
 
@@ -10,8 +10,34 @@ from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureReport
 from gym_failures.streams import comment_line
 
+# The messages that can end a reply, and the key that says that more will follow.
+_LAST: Final = {
+    "http.response.body": "more_body",
+    "http.response.zerocopysend": "more_body",
+    "http.response.pathsend": "",
+    "http.response.trailers": "more_trailers",
+}
 _EVENT_STREAM: Final = b"text/event-stream"
 _IDENTITY: Final = b"identity"
+
+
+def is_last(message: Message, *, trailers: bool) -> bool:
+    """Tell whether a message ends the reply; `trailers` says that they were announced."""
+    kind = message["type"]
+    more = _LAST.get(kind)
+    return more is not None and not message.get(more) and (kind == "http.response.trailers" or not trailers)
+
+
+def with_readable_headers(message: Message) -> tuple[Message, Headers]:
+    """Return the start of a reply, and its headers, which can be read any number of times.
+
+    ASGI allows headers that can be read only once; in the message they still can.
+    """
+    headers = message.get("headers", ())
+    if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
+        headers = list(headers)
+        message = {**message, "headers": iter(headers)}
+    return message, headers
 
 
 def relayed_values(headers: Headers) -> list[bytes]:
