@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from gym_failures._version import __version__
 
 if TYPE_CHECKING:
+    from gym_failures.config import Config, ConfigError
+    from gym_failures.errors import FailureError, GymFailuresError, error_from, report_for
     from gym_failures.kinds import (
         FAILURE_KINDS,
         FailureStage,
@@ -31,6 +33,8 @@ else:  # Out of a type checker's sight: a module-level __getattr__ would make ev
     from importlib import import_module
 
     _NAMES = {
+        "config": ("Config", "ConfigError"),
+        "errors": ("FailureError", "GymFailuresError", "error_from", "report_for"),
         "kinds": (
             "FAILURE_KINDS",
             "FailureStage",
@@ -67,18 +71,24 @@ else:  # Out of a type checker's sight: a module-level __getattr__ would make ev
 
 __all__ = [
     "FAILURE_KINDS",
+    "Config",
+    "ConfigError",
     "EpisodeFailure",
     "FailureBoundary",
     "FailureDetails",
+    "FailureError",
     "FailureEvent",
     "FailureReport",
     "FailureStage",
+    "GymFailuresError",
     "ModelFailureDetails",
     "SandboxFailureDetails",
     "SdkErrorDetails",
     "__version__",
+    "error_from",
     "is_namespaced",
     "is_registered",
+    "report_for",
     "validate_failure_event_map",
     "validate_failure_kind",
 ]

@@ -4,15 +4,19 @@ from typing import assert_type
 
 import gym_failures
 from gym_failures import (
+    Config,
     EpisodeFailure,
     FailureBoundary,
+    FailureError,
     FailureEvent,
     FailureReport,
     FailureStage,
     ModelFailureDetails,
     SandboxFailureDetails,
     SdkErrorDetails,
+    error_from,
     kinds,
+    report_for,
     validate_failure_event_map,
 )
 
@@ -42,6 +46,13 @@ assert_type(FailureReport.model_validate_json("{}"), FailureReport)
 validate_failure_event_map(report.events)
 
 assert_type(EpisodeFailure(failure_reason="lost", terminal=True).stage, FailureStage | None)
+
+assert_type(report_for(KeyError("k"), boundary="agent", stage=FailureStage.SEED), FailureReport)
+assert_type(error_from(report), FailureError | None)
+assert_type(FailureError("judge_failed", boundary="agent", reason="no answer").event_id, str | None)
+assert_type(
+    Config(accept_from=["default", "10.1.0.0/16"], reply_to=lambda scope: "x" in scope).accepts("http://host"), bool
+)
 
 gym_failures.FailureReports  # type: ignore[attr-defined]  # the lazy package must not make a misspelt name look right
 FailureReport(failure_ids="e1")  # type: ignore[call-arg]
