@@ -326,3 +326,11 @@ def test_what_is_encoded_is_decoded_at_its_limits():
     assert decode_report(value) == whole
     assert len(json.loads(unpacked(value))["events"]) == limits.DECODE_EVENTS
     assert decode_report(packed(json.loads(unpacked(value)))) == whole
+
+
+def test_more_events_than_are_decoded_are_cut_to_that_number():
+    """Small events beyond what readers take go, the later first, and the report says so."""
+    whole = report(*(event(f"{number:x}") for number in range(limits.DECODE_EVENTS + 88)), failure_id="200")
+    read = decode_report(encode_report(whole, budget=LARGEST))
+    assert read.omitted
+    assert list(read.events) == [*list(whole.events)[: limits.DECODE_EVENTS - 1], "200"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, MutableSequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from opentelemetry.context import Context, attach, create_key, detach, get_value, set_value
+from opentelemetry.context import Context, attach, create_key, detach, get_current, get_value, set_value
 from opentelemetry.propagators.textmap import (
     CarrierT,
     Getter,
@@ -82,11 +82,11 @@ class FailureReportPropagator(TextMapPropagator):
     ) -> Context:
         """Return a context in which `get_report` finds the report of `carrier`.
 
-        Without a header, or with one that cannot be read, that is the caller's own `context` (None is the root
-        context); raises nothing. The default getter reads every kind of headers that `header_values` does.
+        Without a header, or with one that cannot be read, that is the caller's own `context` (None is the current
+        one, as for baggage); raises nothing. The default getter reads every kind of headers that `header_values` does.
         """
         if context is None:
-            context = Context()
+            context = get_current()
         with _extracting:
             values = header_values(carrier) if getter is default_getter else getter.get(carrier, HEADER_NAME)
             report = decode_reports(values) if values else None
