@@ -54,9 +54,12 @@ class Insisting(SpanExporter):
 class Service:
     """One service as its own process would be: a resource, providers and a recorder of its own."""
 
-    def __init__(self, name, boundary, endpoint, sampler=None, *, insist=False):
-        """Export to the Collector at `endpoint`, fast; `insist` goes on until it accepts."""
-        resource = Resource({"service.name": name, "service.instance.id": str(uuid.uuid4())})
+    def __init__(self, name, boundary, endpoint, *, sampler=None, insist=False, process=None):  # noqa: PLR0913 - a process
+        """Export to the Collector at `endpoint`, fast; `insist` goes on until it accepts.
+
+        `process` is what the resource says of the process; None: an id of its own, as newer SDKs give.
+        """
+        resource = Resource({"service.name": name, **(process or {"service.instance.id": str(uuid.uuid4())})})
         self.name = name
         self.boundary = boundary
         self.tracers = TracerProvider(sampler=sampler, resource=resource, shutdown_on_exit=False)
@@ -126,11 +129,10 @@ class Rollout:
 class Fleet:
     """Three services that call each other; their names end in `suffix`, so that tests share backends undisturbed."""
 
-    def __init__(self, endpoint, suffix, sampler=None, *, insist=False):
-        """Send everything to the Collector at `endpoint`."""
+    def __init__(self, endpoint, suffix, **how):
+        """Send everything to the Collector at `endpoint`; `how` is what `Service` takes."""
         self.services = [
-            Service(f"{name}-{suffix}" if suffix else name, boundary, endpoint, sampler, insist=insist)
-            for name, boundary in HOPS
+            Service(f"{name}-{suffix}" if suffix else name, boundary, endpoint, **how) for name, boundary in HOPS
         ]
         self.top, self.middle, self.bottom = self.services
 
@@ -159,10 +161,10 @@ class Fleet:
 
 
 @contextmanager
-def running(endpoint, suffix, sampler=None, *, insist=False) -> Iterator[Fleet]:
+def running(endpoint, suffix, **how) -> Iterator[Fleet]:
     """Give a fleet and shut it down in the end."""
     with ExitStack() as ends:
-        fleet = Fleet(endpoint, suffix, sampler, insist=insist)
+        fleet = Fleet(endpoint, suffix, **how)
         for service in fleet.services:
             ends.callback(service.shutdown)
         yield fleet

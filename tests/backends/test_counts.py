@@ -122,7 +122,7 @@ def test_a_count_leads_to_a_trace(prometheus, jaeger, eventually):
 
 def test_counters_count_what_head_sampling_drops(agent, prometheus, eventually):
     """With 10% head sampling the servers' counter counts all, and spans only what was sampled (contrib#29024)."""
-    with running(agent.http, "sampled", ParentBased(TraceIdRatioBased(0.1))) as fleet:
+    with running(agent.http, "sampled", sampler=ParentBased(TraceIdRatioBased(0.1))) as fleet:
         for _ in range(300):
             fleet.rollout(failing(kinds.TRANSPORT_TIMEOUT))
         fleet.flush()
@@ -137,12 +137,24 @@ def test_counters_count_what_head_sampling_drops(agent, prometheus, eventually):
         )
 
 
-def test_two_processes_of_one_service_are_two_series(agent, prometheus, eventually):
+PROCESSES = {
+    "an id of their own": (None, None),
+    "a process id": ({"host.name": "h", "process.pid": 7}, {"host.name": "h", "process.pid": 8}),
+}
+
+
+@pytest.mark.parametrize("processes", PROCESSES)
+def test_two_processes_of_one_service_are_two_series(processes, agent, prometheus, eventually):
     """Processes that share a service name are told apart, so that neither's counter overwrites the other's."""
-    with running(agent.http, "twice") as one, running(agent.http, "twice") as other:
+    first, second = PROCESSES[processes]
+    name = f"twice-{len(processes)}"
+    with (
+        running(agent.http, name, process=first) as one,
+        running(agent.http, name, process=second) as other,
+    ):
         for fleet, times in ((one, 3), (other, 5)):
             for _ in range(times):
                 fleet.rollout(failing(kinds.CANCELLED))
             fleet.flush()
-        expression = f"sum by (failure_boundary) ({series(COUNTER, 'twice')})"
+        expression = f"sum by (failure_boundary) ({series(COUNTER, name)})"
         eventually(lambda: prometheus.by("failure_boundary", expression), {"model": 8, "agent": 8, "collection": 8})
