@@ -3,10 +3,10 @@
 import pytest
 
 from gym_failures import limits
-from gym_failures.chain import failures_of
+from gym_failures.chain import Carried, failures_of
 from gym_failures.errors import error_from
 from gym_failures.kinds import FailureBoundary
-from gym_failures.marks import mark_of
+from gym_failures.marks import REMOTE, Mark, mark_of
 from gym_failures.records import FailureReport
 from tests.raising import chained, failure, links, recorded_by
 
@@ -93,3 +93,76 @@ class TestMarks:
         error = KeyError("k")
         error._gym_failure = garbage
         assert failures_of(error, boundary=AGENT).own.event_id == "e1"
+
+
+class SdkError(Exception):
+    """An error that a provider's SDK makes of one of its HTTP client."""
+
+    def __init__(self, status_code):
+        super().__init__("request was secret")
+        self.status_code = status_code
+        self.body = {"message": "slow down"}
+
+
+class TestRetold:
+    """An SDK raises errors of its own from those of the client beneath it."""
+
+    def recorded(self, boundary=MODEL):
+        """Return a client's error that was recorded at `boundary`."""
+        error = SdkError(429)
+        recorded_by(failures_of(error, boundary=boundary, owner="log"), "log")
+        return error
+
+    def test_the_same_failure_told_again_is_one(self):
+        """When both mean the same at the same boundary, the SDK's error is no second failure, then and later."""
+        below = self.recorded()
+        error = chained(SdkError(429), SdkError(429), below)
+        for _ in range(2):
+            found = failures_of(error, boundary=MODEL, owner="log")
+            assert links(found) == [
+                ("provider_quota_exhausted", "model", "tests.test_chain_marks.SdkError", "e1", None)
+            ]
+            assert found.fresh == ()
+        assert mark_of(error) is mark_of(below)
+
+    @pytest.mark.parametrize(
+        ("error", "kind", "boundary", "owner"),
+        [
+            pytest.param(SdkError(401), "provider_unavailable", MODEL, "log", id="another kind"),
+            pytest.param(SdkError(429), "provider_quota_exhausted", AGENT, "log", id="another boundary"),
+            pytest.param(SdkError(429), "provider_quota_exhausted", MODEL, "other", id="another request"),
+            pytest.param(RuntimeError("r"), "provider_unavailable", MODEL, "log", id="an error of the application"),
+        ],
+    )
+    def test_anything_else_is_a_failure_of_its_own(self, error, kind, boundary, owner):
+        """What means something else, or was recorded elsewhere, is caused by the client's error."""
+        found = failures_of(chained(error, self.recorded()), boundary=boundary, owner=owner)
+        assert (found.own.failure_kind, found.own.cause_id) == (kind, "e1")
+
+    def test_an_error_of_the_application_with_the_same_kind_is_its_own(self):
+        """The application's own exception says something new, whatever kind it is of."""
+        below = ConnectionResetError("gone")
+        recorded_by(failures_of(below, boundary=MODEL, owner="log"), "log")
+        found = failures_of(chained(ConnectionAbortedError("mine"), below), boundary=MODEL, owner="log")
+        assert (found.own.failure_reason, found.own.cause_id) == ("mine", "e1")
+
+
+class TestCarried:
+    """An exception that a client made of a reply stands for what that reply reported."""
+
+    @pytest.mark.parametrize("omitted", [False, True])
+    def test_it_is_that_failure(self, omitted):
+        """The reported failure is the cause of the observer's, the exception adds none, and what is missing is said."""
+        remote = failures_of(failure("model")).own
+        reply = Carried(Mark((remote,), REMOTE), omitted)
+        error = RuntimeError("500")
+        found = failures_of(error, boundary=AGENT, owner="log", carried=lambda one: reply if one is error else None)
+        assert [(event.boundary, event.cause_id) for event in found.events] == [(MODEL, None), (AGENT, remote.event_id)]
+        assert [mark.events[0] for mark in found.fresh] == [found.own]
+        assert found.omitted is omitted
+
+    def test_a_mark_counts_more(self):
+        """Of an exception that is known already, no reply is looked for."""
+        error = failure("model")
+        own = failures_of(error).own
+        assert failures_of(error, carried=lambda _: pytest.fail("asked")).own is own
