@@ -14,8 +14,8 @@ from gym_failures.testing import Telemetry
 MODES = ("bare", "first", "last")
 """Without OpenTelemetry, or with it instrumented before or after this package."""
 
-HAS_NATIVE_TELEMETRY = importlib.util.find_spec("fastapi.telemetry") is not None
-"""Whether this FastAPI traces by itself."""
+NATIVE = ("native",) if importlib.util.find_spec("fastapi.telemetry") is not None else ()
+"""Where this FastAPI traces by itself, a mode of FastAPI apps."""
 
 
 def assemble(app: Any, mode: str, telemetry: Telemetry | None, provider: Any) -> Any:
@@ -25,6 +25,8 @@ def assemble(app: Any, mode: str, telemetry: Telemetry | None, provider: Any) ->
         return ours if mode == "bare" else OpenTelemetryMiddleware(ours, tracer_provider=provider)
     if mode == "first":
         trace(app, provider)
+    if mode == "native":
+        app._telemetry["tracer_provider"] = provider  # What its argument `telemetry` sets.
     if telemetry is not None:
         instrument_app(app, boundary="agent", recorder=telemetry.recorder)
     if mode == "last":

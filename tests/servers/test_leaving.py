@@ -10,7 +10,9 @@ from fastapi import BackgroundTasks, FastAPI, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 from opentelemetry.trace import SpanKind, StatusCode
+from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
+from starlette.routing import Mount
 
 from gym_failures.instrumentation import FailureMiddleware
 from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED
@@ -103,20 +105,24 @@ def test_client_gone_during_a_stream(server, telemetry):
     assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
 
 
-def test_send_that_fails_is_a_client_that_is_gone(telemetry):
+async def answering(scope, receive, send):
+    """Answer."""
+    await send(start(200))
+
+
+@pytest.mark.parametrize("app", [answering, Starlette(routes=[Mount("/", app=answering)])], ids=["bare", "starlette"])
+def test_send_that_fails_is_a_client_that_is_gone(app, telemetry):
     """An OSError out of the server's `send` means that the client has gone; the app gets that very exception."""
     gone = BrokenPipeError("peer")
-
-    async def app(scope, receive, send):
-        await send(start(200))
 
     async def send(message):
         raise gone
 
-    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    call = Call(assemble(app, "bare", telemetry, None))
     call.send = send
     with telemetry.span("request", kind=SpanKind.SERVER), pytest.raises(BrokenPipeError) as caught:
         asyncio.run(call.run())
+    dismantle(app)
     assert caught.value is gone
     assert telemetry.only_event()["failure.kind"] == "cancelled"
 
@@ -163,20 +169,41 @@ def test_cancelled_work(started, telemetry):
     assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
 
 
-def test_a_coroutine_that_is_closed_has_not_failed(telemetry):
+class Never:
+    """What never comes."""
+
+    def __await__(self):
+        """Wait."""
+        yield
+
+
+async def waiting_for_ever(scope, receive, send):
+    """Wait for ever."""
+    await Never()
+
+
+@pytest.mark.parametrize(
+    "app", [waiting_for_ever, Starlette(routes=[Mount("/", app=waiting_for_ever)])], ids=["bare", "starlette"]
+)
+def test_a_coroutine_that_is_closed_has_not_failed(app, telemetry):
     """GeneratorExit is the normal end of what nobody awaits any more: nothing is recorded."""
-
-    class Never:
-        def __await__(self):
-            yield
-
-    async def app(scope, receive, send):
-        await Never()
-
-    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
-    coroutine = call.run()
+    coroutine = Call(assemble(app, "bare", telemetry, None)).run()
     coroutine.send(None)
     coroutine.close()
+    dismantle(app)
+    assert telemetry.counts() == {}
+
+
+def test_disconnect_after_the_reply_is_no_failure(telemetry):
+    """A server says that the client is gone after every reply; that is the normal end."""
+
+    async def app(scope, receive, send):
+        await send(start(200))
+        await send(body(b""))
+        await receive()
+
+    call = Call(assemble(app, "bare", telemetry, None), received=[{"type": "http.disconnect"}])
+    asyncio.run(call.run())
     assert telemetry.counts() == {}
 
 

@@ -6,8 +6,8 @@ from opentelemetry.trace import SpanKind, StatusCode
 from gym_failures.header import decode_report
 from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED
 from gym_failures.streams import CommentReader
-from tests.servers.assembling import MODES, assemble, dismantle
-from tests.servers.cases import CASES, Seen
+from tests.servers.assembling import MODES, NATIVE, assemble, dismantle
+from tests.servers.cases import CASES, Seen, plays
 from tests.servers.serving import ask, request
 
 TRACED = [mode for mode in MODES if mode != "bare"]
@@ -45,8 +45,7 @@ def check(case, report):
     assert not report.omitted
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "mode"), plays(MODES, NATIVE))
 def test_reply(name, mode, server, telemetry):
     """The reply of every case carries the request's own failure and the others that were seen, and nothing else."""
     case = CASES[name]
@@ -54,8 +53,7 @@ def test_reply(name, mode, server, telemetry):
     check(case, report)
 
 
-@pytest.mark.parametrize("mode", TRACED)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "mode"), plays(TRACED, NATIVE))
 def test_trace_and_counter(name, mode, server, telemetry):
     """The SERVER span has the own failure's summary, its events lie on it or below it, and one request is counted."""
     case = CASES[name]

@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from opentelemetry.instrumentation.asgi import OpenTelemetryMiddleware
 from opentelemetry.trace import SpanKind
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.routing import Mount, WebSocketRoute
 
 from gym_failures.errors import FailureError, report_for
@@ -117,6 +118,56 @@ def test_an_app_called_in_process_keeps_its_own_log(traced, telemetry):
     mine = next(span for span in telemetry.spans() if span.kind is SpanKind.SERVER)
     assert "failure.id" not in mine.attributes
     assert all(event.attempt_id is None for event in report.events.values())
+
+
+async def answering_503(scope, receive, send):
+    """Answer 503."""
+    await send(start(503))
+    await send(body(b""))
+
+
+def test_a_client_s_span_is_not_the_request_s(telemetry):
+    """A CLIENT span that is current when an app is called from within its process stands for the call, not for it."""
+    call = Call(FailureMiddleware(answering_503, boundary="agent", recorder=telemetry.recorder))
+    with telemetry.span("call", kind=SpanKind.CLIENT):
+        asyncio.run(call.run())
+    assert "failure.id" not in telemetry.named("call").attributes
+    assert call.report.failure_id is not None
+
+
+def test_the_span_nearest_to_the_server_is_the_request_s(telemetry):
+    """Of several spans that are opened within an app, the outermost stands for the request, whatever its kind."""
+
+    class Spanning:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            with telemetry.span("the app's own"):
+                await self.app(scope, receive, send)
+
+    app = Starlette(routes=[Mount("/", app=answering_503)], middleware=[Middleware(Spanning)])
+    app.add_middleware(OpenTelemetryMiddleware, tracer_provider=telemetry.tracer_provider)
+    instrument_app(app, boundary="agent", recorder=telemetry.recorder)
+    with telemetry.span("outside"):  # Which makes OpenTelemetry's an INTERNAL one.
+        asyncio.run(Call(app).run())
+    uninstrument_app(app)
+    assert [span.name for span in telemetry.spans() if "failure.id" in span.attributes] == ["GET /"]
+
+
+def test_an_exception_that_the_caller_is_handling_is_not_the_request_s(telemetry):
+    """What the caller of an app is handling at the time has nothing to do with how the app answers."""
+
+    async def main():
+        try:
+            raise LookupError("of the caller")
+        except LookupError:
+            await call.run()
+
+    call = Call(FailureMiddleware(answering_503, boundary="agent", recorder=telemetry.recorder))
+    asyncio.run(main())
+    (own,) = call.report.events.values()
+    assert (own.exception_type, own.http_status) == (None, 503)
 
 
 def test_requests_at_the_same_time_are_told_apart(telemetry):

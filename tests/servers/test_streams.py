@@ -9,6 +9,10 @@ import threading
 import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.routing import Mount, Route
 
 from gym_failures.errors import FailureError
 from gym_failures.instrumentation import FailureMiddleware
@@ -151,6 +155,80 @@ def test_a_failure_told_in_the_header_is_not_told_again(telemetry):
     call = run(app, telemetry)
     assert call.report.failure_id in call.report.events
     assert call.sent[1:] == [body(b"data: 1\n\n")]
+
+
+def test_a_stream_that_breaks_after_its_header_told_of_a_failure(telemetry):
+    """A stream that breaks tells of it at its end, even where the header told of another failure already."""
+
+    async def told(request):
+        async def parts():
+            yield "data: 1\n\n"
+            raise ValueError("half way")
+
+        current_log().fail(FailureError("judge_failed", boundary="agent"))
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
+    app = Starlette(routes=[Route("/", told)], middleware=[Middleware(BaseHTTPMiddleware, dispatch=pass_on)])
+    call = Call(assemble(app, "bare", telemetry, None))
+    with pytest.raises(ValueError, match="half way"):
+        asyncio.run(call.run())
+    dismantle(app)
+    assert [one.failure_kind for one in call.report.events.values()] == ["judge_failed"]
+    reader = CommentReader()
+    reader.feed(b"".join(message["body"] for message in call.sent[1:]))
+    assert reader.report.failure_id == call.report.failure_id
+    assert {one.exception_type for one in reader.report.events.values()} >= {"ValueError"}
+
+
+async def pass_on(request, call_next):
+    """Pass everything on, by way of another task."""
+    return await call_next(request)
+
+
+class HoldingBack:
+    """A middleware that sends nothing before it has everything, or an exception."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        """Serve one scope."""
+        messages = []
+
+        async def hold(message):
+            messages.append(message)
+
+        try:
+            await self.app(scope, receive, hold)
+        except ValueError:
+            messages.append(body(b""))
+        for message in messages:
+            await send(message)
+
+
+def test_a_reply_that_broke_while_it_was_held_back(telemetry):
+    """An app that fails after it has begun to answer has failed, even where a middleware makes a whole reply of it."""
+
+    async def half(scope, receive, send):
+        await send(start(200))
+        raise ValueError("half way")
+
+    app = Starlette(routes=[Mount("/", app=half)], middleware=[Middleware(HoldingBack)])
+    call = Call(assemble(app, "bare", telemetry, None))
+    asyncio.run(call.run())
+    dismantle(app)
+    assert call.report.events[call.report.failure_id].failure_reason == "half way"
+    assert call.sent[1:] == [body(b"")]
+
+
+def test_a_second_start_is_the_server_s_affair(telemetry):
+    """What an app sends against the rules is passed on as it is."""
+
+    async def app(scope, receive, send):
+        await send(start(500))
+        await send(start(500))
+
+    assert run(app, telemetry).sent[1] == start(500)
 
 
 def test_trailers_end_the_reply(telemetry):

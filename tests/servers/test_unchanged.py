@@ -10,8 +10,8 @@ from gym_failures.config import Config
 from gym_failures.log import current_log
 from gym_failures.semconv import HEADER_NAME
 from gym_failures.testing import Telemetry
-from tests.servers.assembling import MODES, assemble, dismantle
-from tests.servers.cases import CASES, Case, Seen
+from tests.servers.assembling import MODES, NATIVE, assemble, dismantle
+from tests.servers.cases import CASES, Case, Seen, plays
 from tests.servers.conftest import Server
 from tests.servers.serving import Reply, ask, request
 
@@ -54,8 +54,7 @@ def described(error: BaseException | None) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("name", "mode"), plays(MODES, NATIVE))
 def test_nothing_changes_but_our_header(name, mode, server, telemetry):
     """Status, headers and their order, frames of the body, calls of handlers, and exceptions are as without us."""
     case = CASES[name]

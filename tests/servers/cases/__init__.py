@@ -1,7 +1,7 @@
 """Apps of every kind that a server meets, each with the request that shows what it does."""
 
 from tests.servers.cases import bare_apps, fastapi_apps, http_apps, middleware_apps, recording_apps, stream_apps
-from tests.servers.cases.table import CASES, Case, Seen
+from tests.servers.cases.table import CASES, Case, Seen, plays
 
 __all__ = [
     "CASES",
@@ -11,6 +11,7 @@ __all__ = [
     "fastapi_apps",
     "http_apps",
     "middleware_apps",
+    "plays",
     "recording_apps",
     "stream_apps",
 ]

@@ -1,5 +1,6 @@
 """Apps whose middleware turns exceptions into replies, copies messages between tasks, or changes what is sent."""
 
+import asyncio
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -29,6 +30,71 @@ def gym_like(seen: Seen) -> App:
 
     @app.get("/")
     async def root() -> None:
+        raise BrokenError("gym")
+
+    return app
+
+
+class CancelsForNobody:
+    """A middleware that cancels the handler as soon as the client is gone, as NeMo Gym has one."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one scope, with one task for the app and one that listens."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        messages: asyncio.Queue[Any] = asyncio.Queue()
+        answered = False
+
+        async def answer(message: Any) -> None:
+            nonlocal answered
+            await send(message)
+            answered = message["type"] == "http.response.body" and not message.get("more_body")
+
+        async def listen() -> None:
+            while True:
+                message = await receive()
+                await messages.put(message)
+                if message["type"] == "http.disconnect":
+                    if not answered:
+                        work.cancel()
+                    return
+
+        work = asyncio.create_task(self.app(scope, messages.get, answer))
+
+        listening = asyncio.create_task(listen())
+        try:
+            await work
+        finally:
+            listening.cancel()
+
+
+@case(own=broken(failure_reason="gym", operation="test POST /run"), method="POST", path="/run", body=b"{}")
+def gym_stack(seen: Seen) -> App:
+    """Stand behind the middleware of a NeMo Gym server, in its order: session, exceptions, cancellation."""
+    app = FastAPI()
+
+    @app.middleware("http")
+    async def session(request: Request, call_next: Any) -> Response:
+        request.state.session = "s1"
+        return await call_next(request)
+
+    @app.middleware("http")
+    async def exceptions(request: Request, call_next: Any) -> Response:
+        try:
+            return await call_next(request)
+        except Exception as error:
+            seen.catch(error)
+            return JSONResponse(content=repr(error), status_code=500)
+
+    app.add_middleware(CancelsForNobody)
+
+    @app.post("/run")
+    async def run(request: Request) -> None:
+        seen.call(request.state.session)
         raise BrokenError("gym")
 
     return app

@@ -1,8 +1,10 @@
 """The table of cases: an app, a request to it, and what the reply reports."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from fastapi import FastAPI
 
 from gym_failures.errors import FailureError
 from gym_failures.recording import record_failure
@@ -50,6 +52,15 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+
+
+def plays(modes: Iterable[str], native: Iterable[str] = ()) -> list[tuple[str, str]]:
+    """Return every case in every mode, those of FastAPI in the native ones too."""
+    return [
+        (name, mode)
+        for name, one in CASES.items()
+        for mode in (*modes, *(native if isinstance(one.build(Seen()), FastAPI) else ()))
+    ]
 
 
 def case(**fields: Any) -> Callable[[Callable[[Seen], App]], Callable[[Seen], App]]:

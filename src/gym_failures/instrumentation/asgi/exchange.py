@@ -79,9 +79,9 @@ class Exchange:
         self._headers: Headers = ()
         self._last_byte = b""
         self._own_in_header: FailureEvent | None = None
-        # What was seen to fail: at all, after the reply had begun; and the end of work for a client that is gone.
+        # What was seen to fail, whether it broke the reply; and the end of work for a client that is gone.
         self._error: Exception | None = None
-        self._broken: Exception | None = None
+        self._broken = False
         self._cancelled: BaseException | None = None
         self._gone = False
         self._lost: OSError | None = None
@@ -102,7 +102,7 @@ class Exchange:
                 return
             self._error = error
             if self._begun and not self._gone:
-                self._broken = error
+                self._broken = True
                 self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
 
     def observe_start(self, status: int) -> None:
@@ -131,7 +131,7 @@ class Exchange:
     async def receive(self) -> Message:
         """Pass on what the server received; notice that the client has gone."""
         message = await self._receive()
-        if message["type"] == "http.disconnect" and not self._finished:
+        if message["type"] == "http.disconnect":
             self._gone = True
         return message
 
@@ -175,7 +175,7 @@ class Exchange:
             if self._gone and not self._finished:
                 self._settle_gone()
         self.log.close()
-        self._error = self._broken = self._cancelled = self._lost = self._handled_before = None
+        self._error = self._cancelled = self._lost = self._handled_before = None
 
     # --- Within -------------------------------------------------------------------------------------------------------
 
@@ -209,20 +209,20 @@ class Exchange:
             error = self._error if handled is None else _bare(handled)
         log.settle(error, status=status, relayed_id=None if report is None else report.failure_id)
         self._own_in_header = log.own
-        self._broken = None
+        self._broken = False
         if log.has_failures and log.recorder.config.replies_to(self._scope):
             return with_report(message, self._headers, log)
         return message
 
     def _end_of_stream(self) -> Message | None:
         """Return the comment for a reply that its app ends as if all had gone well."""
-        if self._broken is None and not self._gone and self.log.own is self._own_in_header:
+        if not self._broken and not self._gone and self.log.own is self._own_in_header:
             return None
         with _GUARD:
             if self._gone:
                 self._settle_gone()
                 return None
-            self.log.settle(self._broken)
+            self.log.settle()
             return self._comment()
         return None
 
