@@ -14,13 +14,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.trace import SpanKind, format_trace_id
 
-from gym_failures import semconv
+from gym_failures import kinds, semconv
 from gym_failures.config import Config
 from gym_failures.errors import FailureError, error_from
 from gym_failures.header import decode_report, encode_report
+from gym_failures.ids import new_id
 from gym_failures.log import FailureLog
 from gym_failures.recorder import FailureRecorder
-from gym_failures.records import FailureReport
+from gym_failures.records import FailureEvent, FailureReport
 
 HOPS = (("collection", "collection"), ("agent", "agent"), ("model", "model"))
 """Service and boundary, from the one that asks to the one that fails."""
@@ -168,6 +169,12 @@ def running(endpoint, suffix, **how) -> Iterator[Fleet]:
         for service in fleet.services:
             ends.callback(service.shutdown)
         yield fleet
+
+
+def retried(log):
+    """Observe a dropped connection and fail at the second try: two failures of one kind each, on one span."""
+    log.observe_failure(FailureEvent(event_id=new_id(), boundary="model", failure_kind=kinds.TRANSPORT_PEER_DROP))
+    raise FailureError(kinds.PROVIDER_UNAVAILABLE, boundary="model")
 
 
 def failing(kind, **fields) -> Callable[[FailureLog], None]:

@@ -4,7 +4,7 @@ import pytest
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from gym_failures import kinds
-from tests.backends.fleet import KINDS_OF_A_ROLLOUT, failing, running
+from tests.backends.fleet import KINDS_OF_A_ROLLOUT, failing, retried, running
 
 INJECTED = {
     kinds.PROVIDER_QUOTA_EXHAUSTED: 23,
@@ -12,10 +12,17 @@ INJECTED = {
     kinds.TRANSPORT_TIMEOUT: 7,
     "model:too_long": 5,
 }
+RETRIED = 9
 UNREGISTERED = 200
 HEALTHY = 300
-FAILED = sum(INJECTED.values()) + UNREGISTERED
-EXPECTED = {**INJECTED, "_OTHER": UNREGISTERED, **dict.fromkeys(KINDS_OF_A_ROLLOUT, FAILED)}
+FAILED = sum(INJECTED.values()) + RETRIED + UNREGISTERED
+OWN = {
+    **INJECTED,
+    kinds.PROVIDER_UNAVAILABLE: INJECTED[kinds.PROVIDER_UNAVAILABLE] + RETRIED,
+    "_OTHER": UNREGISTERED,
+    **dict.fromkeys(KINDS_OF_A_ROLLOUT, FAILED),
+}
+EXPECTED = {**OWN, kinds.TRANSPORT_PEER_DROP: RETRIED}
 
 COUNTER = "gym_failures_total"
 OF_SPANS = 'gym_failures_span_events_total{failure_origin="local"}'
@@ -34,6 +41,8 @@ def work(fleet):
     for kind, times in INJECTED.items():
         for _ in range(times):
             fleet.rollout(failing(kind, reason=f"{kind} happened", http_status=500))
+    for _ in range(RETRIED):
+        fleet.rollout(retried)
     for number in range(UNREGISTERED):
         fleet.rollout(failing(f"Own kind {number}"))
     for _ in range(HEALTHY):
@@ -63,10 +72,11 @@ def test_each_boundary_counts_what_it_observed_first(prometheus, eventually, way
     """A failure that came in a reply is counted where it happened, and never again by who received it."""
     expression = f"sum by (failure_boundary) ({series(way, 'counts')})"
     eventually(
-        lambda: prometheus.by("failure_boundary", expression), {"model": FAILED, "agent": FAILED, "collection": FAILED}
+        lambda: prometheus.by("failure_boundary", expression),
+        {"model": FAILED + RETRIED, "agent": FAILED, "collection": FAILED},
     )
     roots = f"sum by (failure_boundary) ({series(way, 'counts', failure_root='true')})"
-    eventually(lambda: prometheus.by("failure_boundary", roots), {"model": FAILED})
+    eventually(lambda: prometheus.by("failure_boundary", roots), {"model": FAILED + RETRIED})
 
 
 @WAYS
@@ -97,7 +107,7 @@ def test_no_id_and_no_text_is_a_label(prometheus, eventually):
 def test_failed_requests_are_counted_beside_failures(prometheus, eventually):
     """A request that failed counts once, under the kind of its own failure."""
     expression = 'sum by (failure_kind) (gym_requests_failed_total{service_name=~".*-counts"})'
-    eventually(lambda: prometheus.by("failure_kind", expression), EXPECTED)
+    eventually(lambda: prometheus.by("failure_kind", expression), OWN)
 
 
 @pytest.mark.usefixtures("counted")
@@ -143,11 +153,12 @@ PROCESSES = {
 }
 
 
+@WAYS
 @pytest.mark.parametrize("processes", PROCESSES)
-def test_two_processes_of_one_service_are_two_series(processes, agent, prometheus, eventually):
+def test_two_processes_of_one_service_are_told_apart(processes, way, agent, prometheus, eventually):
     """Processes that share a service name are told apart, so that neither's counter overwrites the other's."""
     first, second = PROCESSES[processes]
-    name = f"twice-{len(processes)}"
+    name = f"twice-{len(processes)}-{len(way)}"
     with (
         running(agent.http, name, process=first) as one,
         running(agent.http, name, process=second) as other,
@@ -156,5 +167,5 @@ def test_two_processes_of_one_service_are_two_series(processes, agent, prometheu
             for _ in range(times):
                 fleet.rollout(failing(kinds.CANCELLED))
             fleet.flush()
-        expression = f"sum by (failure_boundary) ({series(COUNTER, name)})"
+        expression = f"sum by (failure_boundary) ({series(way, name)})"
         eventually(lambda: prometheus.by("failure_boundary", expression), {"model": 8, "agent": 8, "collection": 8})

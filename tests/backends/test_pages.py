@@ -11,7 +11,7 @@ from backends.stack import Collector, Prometheus
 from gym_failures import kinds
 from gym_failures.ids import new_id
 from gym_failures.records import FailureEvent
-from tests.backends.fleet import failing, running
+from tests.backends.fleet import failing, retried, running
 from tests.backends.test_files import PAGES
 from tests.backends.test_search import trace_ids
 
@@ -23,16 +23,17 @@ QUOTA, DOWN, OWN, HEALTHY, RECOVERED = 12, 8, 4, 16, 3
 FAILED = QUOTA + DOWN + OWN
 ROOTS = {kinds.PROVIDER_QUOTA_EXHAUSTED: QUOTA, kinds.PROVIDER_UNAVAILABLE: DOWN, "_OTHER": OWN}
 UPPER = {"agent_run_error": FAILED, "agent_request_failed": FAILED}
-ALL = {**ROOTS, **UPPER, kinds.TRANSPORT_PEER_DROP: RECOVERED}
+DROPS = {kinds.TRANSPORT_PEER_DROP: RECOVERED + DOWN}
+ALL = {**ROOTS, **UPPER, **DROPS}
 
 ANSWERS = {
     "What failed, and how often?": ("failure_kind", ALL),
-    "What were the root causes?": ("failure_kind", {**ROOTS, kinds.TRANSPORT_PEER_DROP: RECOVERED}),
+    "What were the root causes?": ("failure_kind", {**ROOTS, **DROPS}),
     "What failed within the last hour?": ("failure_kind", ALL),
     "What failed in a run that is over?": ("failure_kind", ALL),
     "Which servers fail most?": (
         "service_name",
-        {"model": FAILED + RECOVERED, "agent": FAILED, "collection": FAILED},
+        {"model": FAILED + DOWN + RECOVERED, "agent": FAILED, "collection": FAILED},
     ),
     "In which part of an episode does it fail?": ("failure_stage", {"verification": RECOVERED}),
     "How many requests ended in a failure, and in which?": (
@@ -67,7 +68,7 @@ def prometheus_of_one_run(tmp_path_factory, jaeger, agent, gateway):
         alone.scrape(collectors=[agent.telemetry, gateway.telemetry, laptop.telemetry], jaeger=jaeger.targets)
         for fail, times in (
             (failing(kinds.PROVIDER_QUOTA_EXHAUSTED, http_status=429), QUOTA),
-            (failing(kinds.PROVIDER_UNAVAILABLE, http_status=503), DOWN),
+            (retried, DOWN),
             (failing("Own kind"), OWN),
             (recovered, RECOVERED),
             (None, HEALTHY),
