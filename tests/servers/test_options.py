@@ -56,6 +56,19 @@ def test_no_report_for_whom_it_is_not_meant(reply_to):
     assert sorted(event["failure.origin"] for event in telemetry.events()) == ["local", "local", "remote"]
 
 
+def test_no_comment_for_whom_it_is_not_meant():
+    """Where `reply_to` says no, a stream that breaks gets no comment either."""
+
+    async def app(scope, receive, send):
+        await send(start(200, (b"content-type", b"text/event-stream")))
+        current_log().fail(FailureError("judge_failed", boundary="agent"))
+        await send(body(b"data: 1\n\n"))
+
+    call, telemetry = answer(app, Config(reply_to="none"))
+    assert call.sent[1:] == [body(b"data: 1\n\n")]
+    assert telemetry.only_event()["failure.kind"] == "judge_failed"
+
+
 @pytest.mark.parametrize(
     ("setting", "length"), [("full", limits.REASON_LENGTH), ("truncate:40", 40), ("off", 0), (None, 256)]
 )

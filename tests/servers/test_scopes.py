@@ -135,6 +135,14 @@ def test_a_client_s_span_is_not_the_request_s(telemetry):
     assert call.report.failure_id is not None
 
 
+def test_a_span_that_is_opened_further_in_is_found_at_the_reply(telemetry):
+    """Round OpenTelemetry's middleware, instead of within it, the request's span is that of the reply's start."""
+    traced = OpenTelemetryMiddleware(answering_503, tracer_provider=telemetry.tracer_provider)
+    call = Call(FailureMiddleware(traced, boundary="agent", recorder=telemetry.recorder))
+    asyncio.run(call.run())
+    assert telemetry.named("GET /").attributes["failure.id"] == call.report.failure_id
+
+
 def test_the_span_nearest_to_the_server_is_the_request_s(telemetry):
     """Of several spans that are opened within an app, the outermost stands for the request, whatever its kind."""
 

@@ -207,10 +207,13 @@ class HoldingBack:
 
 
 def test_a_reply_that_broke_while_it_was_held_back(telemetry):
-    """An app that fails after it has begun to answer has failed, even where a middleware makes a whole reply of it."""
+    """An app that fails after it has begun to answer has failed, even where a middleware makes a whole reply of it.
+
+    The header tells of it, so the stream need not.
+    """
 
     async def half(scope, receive, send):
-        await send(start(200))
+        await send(start(200, EVENT_STREAM))
         raise ValueError("half way")
 
     app = Starlette(routes=[Mount("/", app=half)], middleware=[Middleware(HoldingBack)])

@@ -1,5 +1,7 @@
 """FastAPI apps: handlers that fail, and what FastAPI makes of it."""
 
+import asyncio
+
 from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel
@@ -64,6 +66,23 @@ def fastapi_http_500_from_an_exception(seen: Seen) -> App:
             raise BrokenError("behind")
         except BrokenError as error:
             raise HTTPException(500, "sorry") from error
+
+    return app
+
+
+@case(own=broken(failure_reason="the only one"))
+def fastapi_task_group(seen: Seen) -> App:
+    """Raise in a task group, which wraps the one exception into a group that says nothing more."""
+    app = FastAPI()
+
+    async def work() -> None:
+        seen.call("work")
+        raise BrokenError("the only one")
+
+    @app.get("/")
+    async def root() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work())
 
     return app
 
