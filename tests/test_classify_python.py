@@ -46,14 +46,15 @@ SECRET = "s3cr3t"  # noqa: S105 - what must not get out
 
 def failing_urlopen(url):
     """Call `url` with urllib."""
-    return caught(lambda: urllib.request.urlopen(url, timeout=0.2).read())  # noqa: S310 - loopback
+    return caught(lambda: urllib.request.urlopen(url, timeout=30).read())  # noqa: S310 - loopback
 
 
-def exchanged(act):
+def exchanged(act, seconds=30.0):
     """Exchange a request and an answer with a peer over a bare socket, a second request too."""
 
     def call():
-        with peer(act) as port, socket.create_connection((LOOPBACK, port), timeout=0.2) as connection:
+        with peer(act) as port, socket.create_connection((LOOPBACK, port), timeout=30) as connection:
+            connection.settimeout(seconds)
             connection.sendall(b"request")
             while connection.recv(100):
                 pass
@@ -198,7 +199,9 @@ CASES = {
     "asyncio time-out at the agent": Case(lambda: caught_async(timed_out), kinds.AGENT_TIMEOUT),
     "asyncio time-out at the harness": Case(lambda: caught_async(timed_out), kinds.AGENT_TIMEOUT, boundary=HARNESS),
     "asyncio time-out at the model": Case(lambda: caught_async(timed_out), kinds.TRANSPORT_TIMEOUT, boundary=MODEL),
-    "socket time-out": Case(lambda: exchanged(is_silent), kinds.TRANSPORT_TIMEOUT, boundary=MODEL, reason="timed out"),
+    "socket time-out": Case(
+        lambda: exchanged(is_silent, 0.1), kinds.TRANSPORT_TIMEOUT, boundary=MODEL, reason="timed out"
+    ),
     "the system's time-out": Case(
         of_errno(errno.ETIMEDOUT), kinds.TRANSPORT_TIMEOUT, reason=re.compile(r"\[Errno \d+\] .*timed out")
     ),

@@ -7,15 +7,15 @@ import requests
 
 from tests.failing import caught, caught_async
 
-SECONDS = 0.2
-"""How long a call waits for a silent peer."""
+PATIENCE = 30.0
+"""How long a call waits for a peer that will answer, in seconds; only a test that hangs waits so long."""
 
 
-def with_aiohttp(url: str, **timeouts: float) -> BaseException:
-    """Get JSON with aiohttp; `timeouts` are those of its ClientTimeout."""
+def with_aiohttp(url: str, read: float = PATIENCE, total: float | None = None) -> BaseException:
+    """Get JSON with aiohttp; wait `read` seconds for each part of the answer and `total` for all of it."""
 
     async def call() -> object:
-        timeout = aiohttp.ClientTimeout(**timeouts or {"sock_read": SECONDS})
+        timeout = aiohttp.ClientTimeout(total=total, sock_read=read)
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
             response.raise_for_status()
             return await response.json()
@@ -23,44 +23,48 @@ def with_aiohttp(url: str, **timeouts: float) -> BaseException:
     return caught_async(call)
 
 
-def with_httpx(url: str) -> BaseException:
-    """Get JSON with httpx."""
+def with_httpx(url: str, read: float = PATIENCE) -> BaseException:
+    """Get JSON with httpx; wait `read` seconds for each part of the answer."""
 
     def call() -> object:
-        with httpx.Client(timeout=SECONDS, follow_redirects=True, trust_env=False) as client:
+        with httpx.Client(timeout=httpx.Timeout(PATIENCE, read=read), follow_redirects=True, trust_env=False) as client:
             return client.get(url).raise_for_status().json()
 
     return caught(call)
 
 
-def with_async_httpx(url: str) -> BaseException:
-    """Get JSON with httpx in asyncio."""
+def with_async_httpx(url: str, read: float = PATIENCE) -> BaseException:
+    """Get JSON with httpx in asyncio, else like `with_httpx`."""
 
     async def call() -> object:
-        async with httpx.AsyncClient(timeout=SECONDS, follow_redirects=True, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            timeout=httpx.Timeout(PATIENCE, read=read), follow_redirects=True, trust_env=False
+        ) as client:
             return (await client.get(url)).raise_for_status().json()
 
     return caught_async(call)
 
 
-def with_requests(url: str) -> BaseException:
-    """Get JSON with requests."""
+def with_requests(url: str, read: float = PATIENCE) -> BaseException:
+    """Get JSON with requests; wait `read` seconds for each part of the answer."""
 
     def call() -> object:
         with requests.Session() as session:
             session.trust_env = False
-            response = session.get(url, timeout=SECONDS)
+            response = session.get(url, timeout=(PATIENCE, read))
             response.raise_for_status()
             return response.json()
 
     return caught(call)
 
 
-def with_openai(url: str) -> BaseException:
-    """Ask a model with the openai SDK, with a secret in the request."""
+def with_openai(url: str, read: float = PATIENCE) -> BaseException:
+    """Ask a model with the openai SDK, with a secret in the request; wait `read` seconds for the answer."""
 
     def call() -> object:
-        with openai.OpenAI(base_url=url, api_key="key", timeout=SECONDS, max_retries=0) as client:
+        with openai.OpenAI(
+            base_url=url, api_key="key", timeout=openai.Timeout(PATIENCE, read=read), max_retries=0
+        ) as client:
             return client.chat.completions.create(model="m", messages=[{"role": "user", "content": "s3cr3t"}])
 
     return caught(call)
