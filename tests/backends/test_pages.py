@@ -182,6 +182,12 @@ def test_what_jaeger_stores_is_counted(prometheus_of_one_run, eventually):
     eventually(lambda: prometheus_of_one_run.by("failure_kind", stored), expected)
 
 
+def test_jaeger_takes_the_links(jaeger):
+    """What `jaeger-ui.json` says of links and menus is in the page that Jaeger gives to a browser."""
+    given = re.search(r"^\s*(?:const )?JAEGER_CONFIG = (\{.*\});$", jaeger.page(), re.MULTILINE)[1]
+    assert json.loads(given) == json.loads((CONFIG / "jaeger-ui.json").read_text())
+
+
 def test_jaegers_monitor_page_has_its_numbers(jaeger, agent, eventually):
     """Jaeger's Monitor page reads the gateway's span metrics: calls and errors by service."""
     with running(agent.http, "monitor") as fleet:

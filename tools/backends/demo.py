@@ -63,10 +63,14 @@ def running(folder: Path) -> Iterator[Stack]:
 def what_to_try(stack: Stack) -> Iterator[str]:
     """Yield the links and queries, with what Prometheus answers now."""
     yield f"Jaeger      {stack.jaeger.url}"
+    # Built from its Go module Jaeger has no pages, only one that says so; its interface is complete.
+    path = "api/traces" if "placeholder" in stack.jaeger.page() else "search"
     for service, tag, value, finds in SEARCHES:
         tags = urllib.parse.quote(f'{{"{tag}":"{value}"}}')
         yield f"  {finds}:"
-        yield f"    {stack.jaeger.url}/search?service={service}&tags={tags}"
+        yield f"    {stack.jaeger.url}/{path}?lookback=1h&service={service}&tags={tags}"
+    if path != "search":
+        yield "  This Jaeger has no pages, so these links give JSON; with GYM_JAEGER_PAGES=<a build of jaeger-ui> it has."
     yield f"Prometheus  {stack.prometheus.url}"
     for query, gives in QUERIES:
         yield f"  {gives}: {query}"

@@ -4,6 +4,7 @@ Only variables are set, as a user sets them: ports, folders to write in, who is 
 """
 
 import json
+import os
 import shutil
 import urllib.parse
 from collections.abc import Mapping
@@ -57,10 +58,17 @@ class Jaeger(Process):
                 "GYM_JAEGER_TELEMETRY_PORT": str(telemetry),
                 "GYM_JAEGER_STATE": str(folder / "jaeger"),
                 "GYM_JAEGER_UI": str(CONFIG / "jaeger-ui.json"),
+                "GYM_JAEGER_PAGES": os.environ.get("GYM_JAEGER_PAGES", ""),
                 "GYM_JAEGER_FLUSH": "1s",
                 **({} if prometheus is None else {"GYM_JAEGER_PROMETHEUS": prometheus.url}),
             },
         )
+
+    def page(self) -> str:
+        """Return the first page as a browser gets it: one that says so, where the program was built without pages."""
+        with get(self.url) as answer:
+            text: str = answer.read().decode()
+            return text
 
     def find(self, service: str, tags: Mapping[str, str] | None = None, **more: str) -> list[dict[str, Any]]:
         """Return the traces that a search for tags finds, in the form of Jaeger's own JSON.
