@@ -70,7 +70,7 @@ def what_to_try(stack: Stack) -> Iterator[str]:
         yield f"  {finds}:"
         yield f"    {stack.jaeger.url}/{path}?lookback=1h&service={service}&tags={tags}"
     if path != "search":
-        yield "  This Jaeger has no pages, so these links give JSON; with GYM_JAEGER_PAGES=<a build of jaeger-ui> it has."
+        yield "  This Jaeger has no pages, so these links give JSON; with GYM_JAEGER_PAGES=<build of jaeger-ui> it has."
     yield f"Prometheus  {stack.prometheus.url}"
     for query, gives in QUERIES:
         yield f"  {gives}: {query}"
