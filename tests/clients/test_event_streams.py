@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from gym_failures.header import encode_report
 from gym_failures.instrumentation.aiohttp_client import instrument_aiohttp, uninstrument_aiohttp
 from gym_failures.instrumentation.httpx import MODULES, instrument_httpx, uninstrument_httpx
 from gym_failures.log import FailureLog
+from gym_failures.marks import mark_of
 from gym_failures.records import FailureReport
 from gym_failures.streams import comment_line, watch
 from gym_failures.testing import Telemetry
@@ -249,6 +251,49 @@ def test_the_program_reads_the_same(read: Reader, stream: Stream, telemetry: Tel
 def test_the_comment_goes_unnoticed(read: Reader, stream: Stream) -> None:
     """The openai client of a program without this package gives the same items and ends the same without the line."""
     assert _told(read, stream.act()) == _told(read, stream.act(silent=True))
+
+
+@pytest.mark.anyio
+async def test_aiohttp_reads_what_comes_later() -> None:
+    """What comes after the program has begun to read is seen as well, and before aiohttp forgets it."""
+    reading = threading.Event()
+
+    def act(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(HEAD + b"3\r\n: a\r\n")
+        reading.wait(30)
+        connection.sendall(b"%x\r\n%s\r\n" % (len(COMMENT), COMMENT))
+
+    with peer(act) as port, FailureLog("agent") as log:
+        async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}") as response:
+            assert await response.content.readany() == b": a"
+            reading.set()
+            with pytest.raises(aiohttp.ClientPayloadError) as caught:
+                await response.content.read()
+    assert mark_of(caught.value).events == (FAILED.events["own"], FAILED.events["root"])
+    assert log.report() == FailureReport(events=FAILED.events)
+
+
+@pytest.mark.anyio
+async def test_a_program_that_has_had_enough_of_a_stream() -> None:
+    """What a program meets that reads on after it let go is its own doing, whatever the stream reported."""
+    stop = threading.Event()
+
+    def act(connection: socket.socket) -> None:
+        connection.recv(65_536)
+        connection.sendall(HEAD + b"%x\r\n%s\r\n" % (len(COMMENT), COMMENT))
+        stop.wait(30)
+
+    with peer(act) as port, FailureLog("agent") as log:
+        async with aiohttp.ClientSession() as session:
+            response = await session.get(f"http://127.0.0.1:{port}")
+            await response.content.readany()
+            response.close()
+            stop.set()
+            with pytest.raises(aiohttp.ClientConnectionError) as caught:
+                await response.content.readany()
+    assert mark_of(caught.value) is None
+    assert log.report() == FailureReport(events=FAILED.events)
 
 
 @every_reader

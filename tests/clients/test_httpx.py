@@ -1,6 +1,7 @@
 """What is httpx's own: clients that exist are watched too, and its streams are its own in all but what is seen."""
 
 import asyncio
+import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Iterator
 from importlib import import_module
@@ -151,6 +152,20 @@ def test_everything_is_put_back(module: Any, first_in: str, first_out: str, tele
         assert log.has_failures is (first_out == "OpenTelemetry")  # the other one goes on alone
         another()
         assert _methods(module) == plain
+
+
+@every_module
+def test_what_someone_holds_on_to_sees_no_more(module: Any) -> None:
+    """A wrapper that a third party has put round ours, and that keeps it alive, calls on without being watched."""
+    held = module.HTTPTransport.handle_request
+    module.HTTPTransport.handle_request = functools.partialmethod(held)
+    uninstrument_httpx()
+    try:
+        with client_of(module) as client, peer(reply(500)) as port, FailureLog("agent") as log:
+            assert client.get(f"http://127.0.0.1:{port}").status_code == 500
+    finally:
+        module.HTTPTransport.handle_request = held.__wrapped__
+    assert not log.has_failures
 
 
 @every_module
