@@ -33,6 +33,10 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP) ## Run 40 rollouts that fail in many ways, and show what failed and why
 	$(BIN)/gym-failures demo
 
+.PHONY: picture
+picture: $(STAMP) ## Draw the picture in the README anew, from a run of the demo
+	$(BIN)/python tools/picture.py docs/images/demo.svg
+
 .PHONY: test
 test: $(STAMP) ## Run the tests
 	$(BIN)/pytest -n $(WORKERS)

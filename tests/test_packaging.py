@@ -1,6 +1,5 @@
 """What the package promises before any of its code does its work: imports, names, and the versions it asks for."""
 
-import re
 import subprocess
 import sys
 import tomllib
@@ -147,13 +146,3 @@ def test_lower_bounds_are_what_the_oldest_job_installs(requirement):
 def test_pins_are_within_the_bounds(requirement):
     """Every dependency is pinned for development, to a version that pyproject.toml allows."""
     assert requirement.specifier.contains(_pins("constraints.txt")[requirement.name], prereleases=True)
-
-
-def test_the_example_of_the_readme_runs(capsys):
-    """The README's example does what the text around it says: it prints a report that validates, and nothing absent."""
-    (example,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - our own text
-    printed = capsys.readouterr().out
-    report = gym_failures.FailureReport.model_validate_json(printed)
-    assert report.events["a1"].cause_id == "m1"
-    assert "null" not in printed

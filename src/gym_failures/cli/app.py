@@ -17,6 +17,7 @@ app = typer.Typer(
     epilog="Ends with status 0, or with 1 if the answer is no, 2 if it is called wrongly, 3 if nothing can be read.",
     no_args_is_help=True,
     rich_markup_mode=None,
+    pretty_exceptions_enable=False,  # theirs show local variables, which can hold secrets
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

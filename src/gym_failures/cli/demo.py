@@ -58,24 +58,32 @@ def demo(
         from gym_failures.demo.plan import FAULTS  # noqa: PLC0415 - as above
         from gym_failures.demo.run import run  # noqa: PLC0415 - as above
 
-    place = Path(tempfile.mkdtemp(prefix="gym-failures-demo-")) if folder is None else folder
-    if place.exists() and any(place.iterdir()):
-        raise typer.BadParameter(f"{place} is not empty", param_hint="--folder")
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise typer.BadParameter(f"{folder} is not empty", param_hint="--folder")
     try:
         endpoint = None if otlp is None else check_endpoint(otlp)
+    except DemoError as error:
+        raise typer.BadParameter(plain(str(error)), param_hint="--otlp") from None
+    place = Path(tempfile.mkdtemp(prefix="gym-failures-demo-")) if folder is None else folder
+    try:
         with _progress(sum(fault.rollouts for fault in FAULTS)) as advance:
             done = run(place, seed=seed, otlp=endpoint, on_end=lambda _: advance())
     except (DemoError, OSError) as error:
-        err().print(f"gym-failures: {plain(str(error))}", markup=False)
-        raise typer.Exit(exits.USAGE) from None
+        for said in str(error).splitlines():
+            err().print(f"gym-failures: {plain(said)}", markup=False)
+        raise typer.Exit(exits.FAILED) from None
 
     spans = sorted((place / "spans").glob("*.jsonl"))
     agreement = compare(place, spans)
     console = out()
+    console.print("rollouts  what was made to happen in them", style="bold")
+    for fault in FAULTS:
+        console.print(f"{fault.rollouts:8}  {fault.says}")
+    console.print()
     print_trees(console, read(spans, Unit.ROLLOUT), Unit.ROLLOUT, recovered=True)
     print_table(console, read(spans, Unit.TRACE))
     for line in _summary(done, agreement, place, endpoint):
-        console.print(line)
+        console.print(line, soft_wrap=True)  # a path that is broken in two cannot be copied
     if done.unsent or not agreement.holds:
         raise typer.Exit(exits.FAILED)
 
@@ -83,12 +91,7 @@ def demo(
 def _summary(done: "Run", agreement: "Agreement", folder: Path, endpoint: str | None) -> Iterator[Text]:
     """Yield what is left to say: how the replies compare, and where everything is."""
     yield Text(f"{len(done.rollouts)} rollouts took {done.seconds:.1f} s", "bold")
-    equal = agreement.replies - len(agreement.differing)
-    yield Text(
-        f"{agreement.replies} replies, {agreement.reports} of them with a report, were compared with their traces:"
-        f" {equal} say the same",
-        "bold green" if agreement.holds else "bold red",
-    )
+    yield verdict(agreement)
     for caller, differences in agreement.differing.items():
         yield Text(f"  the reply to span {caller}: {'; '.join(differences)}")
     if endpoint is not None:
@@ -96,6 +99,16 @@ def _summary(done: "Run", agreement: "Agreement", folder: Path, endpoint: str | 
     if done.unsent:
         yield Text(f"not all was taken there of: {', '.join(done.unsent)}; see the logs", "bold red")
     yield Text(f"look again: gym-failures show {folder}/spans/*.jsonl")
+
+
+def verdict(agreement: "Agreement") -> Text:
+    """Return in one line whether the replies tell what the traces tell."""
+    equal = agreement.replies - len(agreement.differing)
+    return Text(
+        f"{agreement.replies} replies, {agreement.reports} of them with a report, were compared with their traces:"
+        f" {equal} say the same",
+        "bold green" if agreement.holds else "bold red",
+    )
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from typing import Final
 
 FAILED: Final = 1
-"""What was asked is answered with no: the demo's reports differ, or with `--exit-code` something has failed."""
+"""The answer is no: with `--exit-code` something has failed; the demo did not run through, or its reports differ."""
 USAGE: Final = 2
 """The command was called in a wrong way, such as with a file that does not exist; as in click."""
 UNREADABLE: Final = 3

@@ -32,10 +32,6 @@ Files = Annotated[
     list[Path],
     typer.Argument(
         metavar="FILE...",
-        exists=True,
-        dir_okay=False,
-        readable=True,
-        allow_dash=True,
         show_default=False,
         help="OTLP JSON, as OpenTelemetry's file exporters write it; - is standard input.",
     ),
@@ -54,7 +50,7 @@ def read(files: Sequence[Path], unit: Unit) -> Reports:
         with needs("reading"):
             reports = read_files(sources, by=unit.value)
     except OSError as error:
-        console.print(f"gym-failures: {plain(str(error))}", markup=False)
+        console.print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
         raise typer.Exit(exits.USAGE) from None
     for skip in reports.skipped[: limits.SKIPS_SHOWN]:
         where = f"{plain(skip.source)}, line {skip.line}"

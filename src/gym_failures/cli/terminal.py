@@ -26,7 +26,7 @@ def err() -> Console:
 
 def plain(text: str) -> str:
     """Return `text` from elsewhere so that a terminal only shows it: each character that does more is written out."""
-    return _UNSAFE.sub(lambda found: " " if found[0] in "\n\t" else ascii(found[0])[1:-1], text)
+    return _UNSAFE.sub(lambda found: " " if found[0] in "\r\n\t" else ascii(found[0])[1:-1], text)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -1,0 +1,1 @@
+"""The command on files, with the extra `cli`."""

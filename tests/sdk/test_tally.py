@@ -1,0 +1,40 @@
+"""Counting failures in stored spans gives the numbers of the metric."""
+
+from collections import Counter
+
+from hypothesis import given, settings
+
+from gym_failures import semconv
+from gym_failures.cli.tally import tally
+from gym_failures.testing import Telemetry
+from tests import calltrees
+
+
+@settings(max_examples=100)
+@given(calltrees.servers)
+def test_tally_of_spans_is_what_the_counter_counted(tree: calltrees.Server) -> None:
+    """For any call tree, failures by kind and boundary and root causes by kind are as many as the metric says."""
+    with Telemetry() as telemetry:
+        calltrees.run(tree, telemetry.tracer_provider, telemetry.recorder)
+        counted = tally(telemetry.reports())
+        cells: Counter[tuple[str, str]] = Counter()
+        roots: Counter[str] = Counter()
+        for attributes, number in telemetry.counts().items():
+            of = dict(attributes)
+            cells[of[semconv.FAILURE_KIND], of[semconv.FAILURE_BOUNDARY]] += number
+            roots[of[semconv.FAILURE_KIND]] += number * of[semconv.FAILURE_ROOT]
+    named = {"unheard_of": semconv.KIND_OTHER}
+    assert +Counter({(named.get(kind, kind), at.value): n for (kind, at), n in counted.cells.items()}) == +cells
+    assert +Counter({named.get(kind, kind): n for kind, n in counted.roots.items()}) == +roots
+    assert counted.total == telemetry.count()
+    assert counted.remote == counted.missing_causes == 0
+
+
+@settings(max_examples=50)
+@given(calltrees.servers)
+def test_tally_does_not_hang_on_how_reports_are_cut(tree: calltrees.Server) -> None:
+    """By trace, by request or by rollout, the same failures are counted, each once."""
+    with Telemetry() as telemetry:
+        calltrees.run(tree, telemetry.tracer_provider, telemetry.recorder)
+        by_trace, by_request = tally(telemetry.reports()), tally(telemetry.reports(by="request"))
+    assert by_trace.cells == by_request.cells
