@@ -14,6 +14,7 @@ from starlette.routing import Mount, WebSocketRoute
 from gym_failures.errors import FailureError, report_for
 from gym_failures.header import decode_report, encode_report
 from gym_failures.instrumentation import FailureMiddleware, instrument_app, uninstrument_app
+from gym_failures.instrumentation.asgi.middleware import InnerPart
 from gym_failures.log import current_log
 from gym_failures.operations import current_operation, operation
 from gym_failures.propagation import get_report
@@ -160,6 +161,22 @@ def test_the_span_nearest_to_the_server_is_the_request_s(telemetry):
     with telemetry.span("outside"):  # Which makes OpenTelemetry's an INTERNAL one.
         asyncio.run(Call(app).run())
     uninstrument_app(app)
+    assert [span.name for span in telemetry.spans() if "failure.id" in span.attributes] == ["GET /"]
+
+
+def test_a_server_s_span_is_the_request_s_wherever_it_is_found(telemetry):
+    """A SERVER span stands for the request, even where another span was seen before it."""
+
+    def spanning(app, name, kind):
+        async def span(scope, receive, send):
+            with telemetry.span(name, kind=kind):
+                await app(scope, receive, send)
+
+        return span
+
+    served = spanning(InnerPart(answering_503), "GET /", SpanKind.SERVER)
+    app = spanning(InnerPart(served), "the app's own", SpanKind.INTERNAL)
+    asyncio.run(Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)).run())
     assert [span.name for span in telemetry.spans() if "failure.id" in span.attributes] == ["GET /"]
 
 

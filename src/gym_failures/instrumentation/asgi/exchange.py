@@ -101,7 +101,7 @@ class Exchange:
                 self._cancelled = error
                 return
             self._error = error
-            if self._begun and not self._gone:
+            if self._begun:
                 self._broken = True
                 self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
 
