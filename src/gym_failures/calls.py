@@ -79,18 +79,21 @@ class Call:
     def replied(self, status: int, headers: Any, url: object, *parts: object) -> Mark | None:  # noqa: ANN401 - multi-dicts
         """Record what a reply reports or, without a report, that its status is a failure, on the current span.
 
-        `url` is where the reply came from, `headers` a multi-dict. An exception that holds one of `parts` of the reply
-        will stand for the same failure, whose mark is returned; None when the attempt did not fail.
+        `url` is where the reply came from, `headers` a multi-dict whose names match in any case. An exception that
+        holds one of `parts` of the reply will stand for the same failure, whose mark is returned; None when the attempt
+        did not fail.
         """
         with _CALL:
-            values = header_values(headers)
             failed = status >= limits.SERVER_ERROR_STATUS or status in _FAILED
-            if not (values or failed) or _is_suppressed():
+            # Asked of nearly every reply, and nearly always the end of it.
+            if not failed and semconv.HEADER_NAME not in headers:
+                return None
+            if _is_suppressed():
                 return None
             log = self._log_of_call()
             if not log.recorder.config.enabled:
                 return None
-            report = _believed(values, url, log)
+            report = _believed(header_values(headers), url, log)
             mark = None if report is None else self.reported(report, trace.get_current_span())
             if mark is None and failed:
                 event = log.observe_failure(self._status_event(status, headers, log))

@@ -6,6 +6,7 @@ of a reply without a report is found by the same way.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 from weakref import ref
 
@@ -22,9 +23,13 @@ _remembered: Final[dict[int, tuple[ref[object], Mark]]] = {}
 
 
 def remember(part: object, mark: Mark) -> None:
-    """Keep `mark` for exceptions that hold `part`, the response or the headers of a reply, as long as that lives."""
+    """Keep `mark` for exceptions that hold `part`, the response or the headers of a reply, as long as that lives.
+
+    A part whose life cannot be watched is left out, such as headers of multidict without its extension.
+    """
     key = id(part)
-    _remembered[key] = (ref(part, lambda _: _remembered.pop(key, None)), mark)
+    with suppress(TypeError):
+        _remembered[key] = (ref(part, lambda _: _remembered.pop(key, None)), mark)
 
 
 def remembered(part: object) -> Mark | None:
