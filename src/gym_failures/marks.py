@@ -4,6 +4,7 @@ Everything here reads exceptions as Python itself does and runs no code of their
 may have attributes that raise, or that are not what they seem.
 """
 
+import json
 from typing import Any, Final
 
 from gym_failures.records import FailureEvent
@@ -22,8 +23,8 @@ class Mark:
     """What is left on an exception: its events (own first, then that one's causes) and who recorded them.
 
     `events` is never empty. `owner` is None until something records the first event, `REMOTE` for events from another
-    process, and otherwise the token of the log that recorded it. Marks travel with the exception through pickle and
-    copy.
+    process, and otherwise the token of the log that recorded it. Marks travel with the exception through copy, and
+    through pickle as text, so that a process without this package can unpickle the exception as before.
     """
 
     __slots__ = ("events", "owner")
@@ -33,10 +34,34 @@ class Mark:
         self.events = events
         self.owner = owner
 
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        """Pickle as text."""
+        events = [event.model_dump(mode="json") for event in self.events]
+        return str, (json.dumps({"events": events, "owner": self.owner}),)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Mark":
+        """Share the events, which never change."""
+        return Mark(self.events, self.owner)
+
+    @classmethod
+    def of_text(cls, text: str) -> "Mark | None":
+        """Return the mark that was pickled as `text`; None when it was something else."""
+        try:
+            held = json.loads(text)
+            events = tuple(FailureEvent.model_validate(event) for event in held["events"])
+            owner = held["owner"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            return None
+        return cls(events, owner) if events and isinstance(owner, str | None) else None
+
 
 def mark_of(error: BaseException) -> Mark | None:
     """Return the mark on `error`, or None."""
-    mark = _fields_of(error).get(EXCEPTION_MARK)
+    fields = _fields_of(error)
+    mark = fields.get(EXCEPTION_MARK)
+    if type(mark) is str:  # it came out of pickle
+        mark = Mark.of_text(mark)
+        fields[EXCEPTION_MARK] = mark
     return mark if isinstance(mark, Mark) and mark.events else None
 
 
