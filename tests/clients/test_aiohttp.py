@@ -369,8 +369,8 @@ async def test_the_last_choice_counts(telemetry: Telemetry) -> None:
 def test_a_boundary_that_does_not_exist() -> None:
     """A wrong boundary is refused when it is given, and changes nothing."""
     before = _methods()
-    with pytest.raises(ValueError, match="modle"):
-        instrument_aiohttp(boundary="modle")
+    with pytest.raises(ValueError, match="nowhere"):
+        instrument_aiohttp(boundary="nowhere")
     assert _methods() == before
 
 

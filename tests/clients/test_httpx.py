@@ -185,8 +185,8 @@ def test_the_last_choice_counts(module: Any, telemetry: Telemetry) -> None:
 
 def test_a_boundary_that_does_not_exist() -> None:
     """A wrong boundary is refused when it is given, and changes nothing."""
-    with pytest.raises(ValueError, match="modle"):
-        instrument_httpx(boundary="modle")
+    with pytest.raises(ValueError, match="nowhere"):
+        instrument_httpx(boundary="nowhere")
 
 
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,12 +157,12 @@ def test_what_the_variables_say(instrumentor: GymFailuresInstrumentor, monkeypat
 
 
 WRONG = {
-    "boundary": ({"GYM_FAILURES_BOUNDARY": "modle"}, {}, "GYM_FAILURES_BOUNDARY='modle'"),
+    "boundary": ({"GYM_FAILURES_BOUNDARY": "nowhere"}, {}, "GYM_FAILURES_BOUNDARY='nowhere'"),
     "switch": ({"GYM_FAILURES_ENABLED": "maybe"}, {}, "GYM_FAILURES_ENABLED='maybe'"),
     "number": ({"GYM_FAILURES_HEADER_BUDGET": "9000"}, {}, "GYM_FAILURES_HEADER_BUDGET='9000'"),
     "host": ({"GYM_FAILURES_ACCEPT_FROM": "http://x"}, {}, "GYM_FAILURES_ACCEPT_FROM='http://x'"),
-    "argument": ({}, {"boundary": "modle"}, "boundary must be one of .* not 'modle'"),
-    "argument beside a configuration": ({}, {"boundary": "modle", "config": Config()}, "not 'modle'"),
+    "argument": ({}, {"boundary": "nowhere"}, "boundary must be one of .* not 'nowhere'"),
+    "argument beside a configuration": ({}, {"boundary": "nowhere", "config": Config()}, "not 'nowhere'"),
 }
 
 
@@ -186,8 +186,8 @@ def test_a_wrong_value_is_an_error_at_the_start(
 
 def test_an_argument_that_does_not_exist(instrumentor: GymFailuresInstrumentor) -> None:
     """A misspelt argument is an error, and not passed over."""
-    with pytest.raises(TypeError, match="boundry"):
-        instrumentor.instrument(boundry="model")
+    with pytest.raises(TypeError, match="border"):
+        instrumentor.instrument(border="model")
 
 
 def test_switched_off(instrumentor: GymFailuresInstrumentor, telemetry: Telemetry) -> None:
@@ -254,8 +254,8 @@ def test_without_the_others() -> None:
 
 def test_a_wrong_variable_stops_no_program() -> None:
     """A wrong value is named in what the program prints at its start, and the program itself runs as it would."""
-    told = run(PROGRAM, GYM_FAILURES_BOUNDARY="modle")
-    assert "GYM_FAILURES_BOUNDARY='modle'" in told["errors"]
+    told = run(PROGRAM, GYM_FAILURES_BOUNDARY="nowhere")
+    assert "GYM_FAILURES_BOUNDARY='nowhere'" in told["errors"]
     assert told["reported"] == []
 
 

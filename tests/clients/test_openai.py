@@ -132,3 +132,17 @@ def test_a_program_s_own_error_is_a_failure_of_its_own(ask: Ask) -> None:
     own = report.events[report.failure_id]
     assert own.failure_reason == "no key for the judge"
     assert report.events[own.cause_id].http_status == 401
+
+
+@both
+def test_a_library_s_error_of_another_kind_is_a_failure_of_its_own(ask: Ask) -> None:
+    """An SDK's error that means something else than the failure it was raised from has that as its cause."""
+    with peer(reply(401)) as port, suppress(openai.APIConnectionError), FailureLog("model") as log:
+        try:
+            ask(port)
+        except openai.APIStatusError as error:
+            raise openai.APIConnectionError(request=error.request) from error
+    report = log.report()
+    own = report.events[report.failure_id]
+    assert own.failure_kind == "transport_unreachable"
+    assert report.events[own.cause_id].failure_kind == "provider_unavailable"

@@ -1,5 +1,6 @@
 """User code, never run: the type checker reads it as a user's would, and each line must come out as it says here."""
 
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import assert_type
 
 import gym_failures
@@ -19,6 +20,9 @@ from gym_failures import (
     report_for,
     validate_failure_event_map,
 )
+from gym_failures.instrumentation import GymFailuresInstrumentor, raise_for_failure
+from gym_failures.replies import report_of
+from gym_failures.streams import watch
 
 assert_type(gym_failures.__version__, str)
 assert_type(gym_failures.FAILURE_KINDS, frozenset[str])
@@ -53,6 +57,17 @@ assert_type(FailureError("judge_failed", boundary="agent", reason="no answer").e
 assert_type(
     Config(accept_from=["default", "10.1.0.0/16"], reply_to=lambda scope: "x" in scope).accepts("http://host"), bool
 )
+
+
+def relay(chunks: AsyncIterable[bytes]) -> None:
+    """Hand streams on, and look at a reply."""
+    assert_type(watch(chunks), AsyncIterator[bytes])
+    assert_type(watch([b"data: 1"]), Iterator[bytes])
+    assert_type(report_of(object()), FailureReport | None)
+    raise_for_failure(object(), config=Config(accept_from="all"))
+
+
+GymFailuresInstrumentor().instrument(boundary=FailureBoundary.MODEL)
 
 gym_failures.FailureReports  # type: ignore[attr-defined]  # the lazy package must not make a misspelt name look right
 FailureReport(failure_ids="e1")  # type: ignore[call-arg]
