@@ -3,7 +3,9 @@
 import json
 import logging
 import sys
+import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -92,6 +94,7 @@ REFUSED = {
     "base64 cut short": ("1.eJxLT", Refusal.COMPRESSION),
     "stream cut short": (packed({"events": {}})[:-4], Refusal.COMPRESSION),
     "no zlib": ("1.AAAAAAAA", Refusal.COMPRESSION),
+    "more after the stream": (packed({"events": {}}, after=b"more"), Refusal.COMPRESSION),
     "a character too many": (of_size(limits.DECODE_LENGTH + 1), Refusal.TOO_LONG),
     "a megabyte": ("1." + "x" * 1_000_000, Refusal.TOO_LONG),
     "a megabyte of bytes": (b"1." + b"x" * 1_000_000, Refusal.TOO_LONG),
@@ -137,9 +140,11 @@ def test_every_reason_has_its_case_and_its_line_in_the_reference():
 
 
 AT_THE_LIMIT = {
+    "the longest value": packed('{"events":{}}' + " " * 6_118, level=0),
     "the largest size": packed('{"events":{}}' + " " * (limits.DECODE_INFLATED - 13)),
     "the deepest nesting": packed('{"events":{},"new":' + "[" * 7 + "]" * 7 + "}"),
     "brackets within text": packed({"events": {}, "new": "[{" * 2_000 + '\\"' * 500}),
+    "backslashes at the end of text": packed({"events": {}, "new": ["\\", "[" * 20, "\\\\"]}),
     "as many numbers": packed('{"events":{},"new":[' + "1," * 5_000 + "1]}"),
     "blanks around": f" \t{packed({'events': {}})} ",
     "bytes": packed({"events": {}}).encode(),
@@ -152,6 +157,23 @@ def test_what_is_within_the_limits_is_read(value, refused):
     """A limit is the last value that is accepted."""
     assert decode_report(value) == FailureReport()
     assert refused == []
+
+
+def test_the_longest_value_is_as_long_as_may_be():
+    """The case above is at the limit indeed."""
+    assert len(AT_THE_LIMIT["the longest value"]) == limits.DECODE_LENGTH
+
+
+def test_a_bomb_takes_no_memory():
+    """What inflates to megabytes is given up at the limit, not afterwards."""
+    bomb = packed(b" " * 5_000_000)
+    tracemalloc.start()
+    try:
+        assert decode_report(bomb) is None
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * limits.DECODE_INFLATED
 
 
 def test_no_header_is_no_error(refused):
@@ -308,7 +330,7 @@ A = packed({"failure_id": "a", "events": {"a": PLAIN}})
 B_FROM_A = packed({"failure_id": "b", "events": {"a": PLAIN | {"stage": "seed"}, "b": PLAIN | {"cause_id": "a"}}})
 C = packed({"failure_id": "c", "events": {"c": PLAIN}})
 NONE = packed({"events": {"n": PLAIN}})
-SEVERAL = {
+SEVERAL: dict[str, tuple[Any, str, set[str]]] = {
     "one": ([A], "a", {"a"}),
     "the outer failure, first": ([B_FROM_A, A], "b", {"a", "b"}),
     "the outer failure, last": ([A, B_FROM_A], "b", {"a", "b"}),
@@ -318,18 +340,31 @@ SEVERAL = {
     "joined by a proxy": ([f"{A}, {C}"], "c", {"a", "c"}),
     "joined, with empty members": ([f",{A},,"], "a", {"a"}),
     "bytes": ([A.encode(), C.encode()], "c", {"a", "c"}),
-    "one that cannot be read": ([A, "junk"], "a", {"a"}),
     "one value, not in a list": (A, "a", {"a"}),
 }
 
 
 @pytest.mark.parametrize(("values", "own", "events"), SEVERAL.values(), ids=SEVERAL)
-def test_several_values_are_one_report(values, own, events):
+def test_several_values_are_one_report(values, own, events, refused):
     """Repeated and joined values are read one by one; the own failure is that which caused no other, else the last."""
     read = decode_reports(values)
     assert read.failure_id == own
     assert read.events.keys() == events
     assert not read.omitted
+    assert refused == []
+
+
+def test_one_value_that_cannot_be_read_costs_itself_only(refused):
+    """A bad value beside a good one is refused and counted, and the good one is read."""
+    assert decode_reports(["junk", A, "2.eJw"]) == decode_report(A)
+    assert refused == [Refusal.FORMAT, Refusal.VERSION]
+
+
+def test_what_any_value_omits_is_omitted():
+    """The report of several values is incomplete when one of them was."""
+    cut = packed({"omitted": True, "events": {}})
+    assert decode_reports([A, cut]).omitted
+    assert decode_reports([cut, A]).omitted
 
 
 def test_the_first_copy_of_an_event_is_kept():
