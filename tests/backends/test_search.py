@@ -12,7 +12,7 @@ from gym_failures.records import FailureEvent
 from tests.backends.fleet import failing, running
 
 PER_KIND = {kinds.PROVIDER_UNAVAILABLE: 6, kinds.PROVIDER_QUOTA_EXHAUSTED: 4, "model:too_long": 3}
-STORAGES = ("badger", "memory")
+STORAGES = ("badger", "ephemeral", "memory")
 SPANS_OF_A_ROLLOUT = 6
 
 
@@ -34,7 +34,7 @@ def searched(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("laptop")
     prometheus = request.getfixturevalue("prometheus")
     with (
-        Jaeger(folder, storage="memory") as jaeger,
+        Jaeger(folder, storage=request.param) as jaeger,
         Collector("all-in-one.yaml", folder, to={"JAEGER": jaeger.grpc, "PROMETHEUS": prometheus.write_url}) as laptop,
         running(laptop.http, "search") as fleet,
     ):

@@ -34,7 +34,7 @@ class Jaeger(Process):
         storage: str = "badger",
         usual_ports: bool = False,
     ) -> None:
-        """Choose the storage, "badger" (on disk) or "memory", and where its Monitor page finds its metrics."""
+        """Choose the storage ("badger" on disk, "ephemeral", "memory") and where its Monitor page finds its metrics."""
         grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(
             14317, 14318, 16686, 16685, 13134, 8889, 8887, take_usual=usual_ports
         )
@@ -57,6 +57,7 @@ class Jaeger(Process):
                 "GYM_JAEGER_METRICS": f"{LOOPBACK}:{metrics}",
                 "GYM_JAEGER_TELEMETRY_PORT": str(telemetry),
                 "GYM_JAEGER_STATE": str(folder / "jaeger"),
+                "GYM_JAEGER_EPHEMERAL": str(storage == "ephemeral").lower(),
                 "GYM_JAEGER_UI": str(CONFIG / "jaeger-ui.json"),
                 "GYM_JAEGER_PAGES": os.environ.get("GYM_JAEGER_PAGES", ""),
                 "GYM_JAEGER_FLUSH": "1s",
