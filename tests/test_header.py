@@ -189,6 +189,7 @@ def test_a_cut_report_is_a_projection_within_the_budget(whole, budget):
     value, cut = encode(whole, budget=budget)
     assert len(value.encode()) <= budget
     read = decode_report(value)
+    assert read == FailureReport.model_validate_json(unpacked(value))  # nothing had to be mended by reading
     assert_is_projection(read, whole)
     assert cut is (read != whole)
 
@@ -227,6 +228,39 @@ def test_the_middle_of_a_long_chain_goes_from_both_sides():
     assert near_own - near_root in {0, 1}
     assert chain_ids(read.events, read.failure_id) == ids[:near_own]
     assert read.omitted
+
+
+def test_a_chain_too_long_keeps_the_start_of_the_own_reason():
+    """When the middle of the chain has to go anyway, the own failure says again what it was."""
+    whole = chain(500, text=reason(2_000))
+    read = decode_report(encode_report(whole))
+    assert len(read.events[whole.failure_id].failure_reason) == limits.HEADER_OWN_REASON
+    assert len(read.events) > 10
+
+
+def test_all_free_texts_are_shortened():
+    """Reason, foreign message and a provider's status are cut alike, and each is marked."""
+    texts = [reason(2_000, seed) for seed in range(3)]
+    own = FailureEvent(
+        event_id="e",
+        boundary=FailureBoundary.SANDBOX,
+        failure_kind="provider_unavailable",
+        failure_reason=texts[0],
+        foreign_error=SdkErrorDetails(exception_type="T", message=texts[1]),
+        details=SandboxFailureDetails(provider_status_reason=texts[2], exit_code=1),
+    )
+    read = decode_report(encode_report(report(own, failure_id="e"))).events["e"]
+    left = [read.failure_reason, read.foreign_error.message, read.details.provider_status_reason]
+    assert [was_cut(one) and is_cut_of(one, full) for one, full in zip(left, texts, strict=True)] == [True] * 3
+    assert read.details.exit_code == 1
+
+
+def test_what_compresses_well_still_has_to_be_decoded():
+    """A report that is small as a value and too large as JSON is cut, because no reader would take it."""
+    value, cut = encode(report(*(event(f"e{number}", text="模" * 2_000) for number in range(20))), budget=LARGEST)
+    assert cut
+    assert len(unpacked(value).encode()) <= limits.DECODE_INFLATED
+    assert len(decode_report(value).events) == 20
 
 
 LADDER = {

@@ -317,6 +317,22 @@ def test_ids_that_are_too_long_still_link():
     assert not read.omitted
 
 
+OMITTED = {"true": (True, True), "false": (False, False), "text": ("true", True), "null": (None, False)}
+OMITTED |= {"yes": ("yes", False), "a number": (1, False), "a list": ([True], False)}
+
+
+@pytest.mark.parametrize(("told", "read"), OMITTED.values(), ids=OMITTED)
+def test_omitted_is_a_flag(told, read):
+    """Only what clearly says true means that something is missing."""
+    assert decode_report(packed({"omitted": told, "events": {}})).omitted is read
+
+
+def test_ids_that_meet_in_reading_are_one_event():
+    """Of two keys that differ in lone surrogates only the first event stays, and the report says that one is gone."""
+    events = {"a\ud800": PLAIN | {"operation": "first"}, "a\udfff": PLAIN | {"operation": "second"}}
+    assert decode_report(packed({"events": events})) == report(event("a\ufffd", operation="first"), omitted=True)
+
+
 def test_duplicate_members_are_one():
     """Of a member told twice one counts, and nothing breaks."""
     event_text = json.dumps(PLAIN)
