@@ -1,0 +1,49 @@
+"""The reference page of the command says what the command does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gym_failures.cli import exits
+from gym_failures.cli.app import app
+from gym_failures.reading import rebuild
+from tests.cli.test_trees import TREES, drawn
+
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
+
+
+def rows(heading):
+    """Return the rows of the table whose first column has that heading, as lists of cells."""
+    table = PAGE.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table.splitlines()[2:]]
+
+
+def test_statuses():
+    """The page lists 0 and every status that the command has a name for."""
+    named = [value for name, value in vars(exits).items() if name.isupper()]
+    assert [int(status) for status, _ in rows("status")] == [0, *sorted(named)]
+
+
+@pytest.mark.parametrize("row", rows("command"), ids=lambda row: row[0])
+def test_options(command, row):
+    """The page lists every option of each command, and none besides."""
+    usage, _, options = row
+    name = usage.strip("`").split()[0]
+    output = command(name, "--help").output.split("Options:")[1].split("Examples:")[0]
+    assert re.findall(r"^  (--[\w-]+)", output, re.MULTILINE) == re.findall(r"`(--[\w-]+)`", options)
+
+
+def test_commands():
+    """The page lists every command."""
+    assert {row[0].strip("`").split()[0] for row in rows("command")} == {
+        registered.callback.__name__ for registered in app.registered_commands
+    }
+
+
+def test_notes():
+    """Every note that a tree can have is explained, and no other: the cases of the trees have them all but one."""
+    shown = "\n".join(line for spans, _ in TREES.values() for report in rebuild(spans) for line in drawn(report))
+    explained = {note for note, _ in rows("note")}
+    found = {note for notes in re.findall(r"\(([a-z0-9 ,]+)\)$", shown, re.MULTILINE) for note in notes.split(", ")}
+    assert {note for note in found if not note.startswith("attempt")} | {"shortened"} == explained

@@ -1,0 +1,156 @@
+"""What the command says of itself, and how it gets on with terminals, pipes, and what is not installed."""
+
+import gzip
+import os
+import pty
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gym_failures
+from gym_failures.cli.app import app
+from tests.cli.conftest import as_line
+from tests.spans import failure, server, told
+
+COMMAND = Path(sys.executable).with_name("gym-failures")
+FAILED = server(2, None, told(failure("m", kind="cancelled")), told(failure("a", "m"), at=1), own="a", rollout="r2")
+
+
+def test_version(command):
+    """`--version` names the command and the version of the package."""
+    assert command("--version") == (0, f"gym-failures {gym_failures.__version__}\n", "")
+
+
+def test_without_a_command_help_is_shown(command):
+    """The command alone shows what there is."""
+    assert "Commands:" in "".join(command()[1:])
+
+
+@pytest.mark.parametrize("name", ["demo", "show", "count"])
+def test_help(command, name):
+    """Each command has a help with examples, by either option."""
+    long, short = command(name, "--help"), command(name, "-h")
+    assert long == short
+    assert (long.status, long.errors) == (0, "")
+    assert f"Examples:\n    gym-failures {name}" in long.output
+
+
+def examples():
+    """Return the examples of the commands that read files."""
+    return [
+        line.strip()
+        for registered in app.registered_commands
+        for line in (registered.epilog or "").splitlines()
+        if "gym-failures" in line and "gym-failures demo" not in line
+    ]
+
+
+@pytest.mark.parametrize("example", examples())
+def test_examples_of_the_help_run(tmp_path, example):
+    """Each example of the help does what it shows, in a shell and on files of the names that it has."""
+    line = as_line(FAILED) + "\n"
+    (tmp_path / "traces").mkdir()
+    for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl"):
+        (tmp_path / name).write_text(line)
+    (tmp_path / "traces.jsonl.gz").write_bytes(gzip.compress(line.encode()))
+    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["/bin/sh", "-ec", example],
+        cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "agent_run_error" in done.stdout
+
+
+def test_a_terminal_gets_colours(write):
+    """Colours are for terminals."""
+    output = on_terminal("count", write(FAILED))
+    assert "\x1b[" in output
+    assert "agent_run_error" in output
+
+
+def test_a_pipe_gets_none(write):
+    """What goes into a pipe is text without colours, in lines that are not broken."""
+    long = server(1, None, told(failure("a", reason="x" * 150)), own="a")
+    done = subprocess.run([COMMAND, "show", write(long)], capture_output=True, text=True, check=True)
+    assert "\x1b" not in done.stdout
+    assert "x" * 150 in done.stdout
+
+
+def test_a_terminal_that_wants_no_colours_gets_none(write, monkeypatch):
+    """NO_COLOR is heeded."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[3" not in on_terminal("count", write(FAILED))
+
+
+def test_output_in_a_narrow_encoding(write):
+    """Where the output's encoding lacks a character, it is written out and the command goes on."""
+    done = subprocess.run(
+        [COMMAND, "show", write(server(1, None, told(failure("a", reason="深")), own="a"))],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True,
+    )  # fmt: skip
+    assert rb"\u6df1" in done.stdout
+
+
+def on_terminal(*arguments):
+    """Run the command on a terminal and return what it shows there."""
+    inner, outer = pty.openpty()
+    with subprocess.Popen([COMMAND, *map(str, arguments)], stdout=outer, stderr=outer, stdin=outer) as process:
+        os.close(outer)
+        shown = b""
+        try:
+            while chunk := os.read(inner, 65_536):
+                shown += chunk
+        except OSError:  # Linux says so when the other end is closed
+            pass
+        assert process.wait() == 0
+    os.close(inner)
+    return shown.decode()
+
+
+WITHOUT = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {module!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Refuse())
+sys.argv = ["gym-failures", *{arguments!r}]
+from gym_failures.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments", "extra"),
+    [
+        ("typer", "--help", "cli"),
+        ("rich", "--help", "cli"),
+        ("msgspec", "count -", "reading"),
+        ("aiohttp", "demo", "demo"),
+        ("fastapi", "demo", "demo"),
+        ("uvicorn", "demo", "demo"),
+    ],
+)
+def test_a_missing_extra_is_named(module, arguments, extra):
+    """Where something is not installed, the command says in one line which extra brings it, and ends with status 2."""
+    code = WITHOUT.format(module=module, arguments=shlex.split(arguments))
+    done = subprocess.run([sys.executable, "-c", code], input="{}", capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"gym-failures: {module} is not installed; it comes with the extra {extra}:"
+        f" pip install 'gym-failures[{extra}]'\n"
+    )
+
+
+def test_a_fault_of_ours_is_no_missing_extra():
+    """A module of this package that cannot be found is a fault, and no extra is blamed for it."""
+    code = "import sys; sys.modules['gym_failures.cli.app'] = None; from gym_failures.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "ModuleNotFoundError" in done.stderr
