@@ -41,7 +41,7 @@ BATCH: Final = 512
 """Spans of one request; what the SDK sends."""
 SENDERS: Final = 4
 BUDGET: Final = 0.2
-"""Least share of the bare Collectors' throughput; ours, below what is seen (a third to a half)."""
+"""Least share of the bare Collectors' throughput; ours, below what is seen (about 0.3)."""
 GIVES_UP_AFTER: Final = 300.0
 """Longest time for all spans to reach the gateway, in seconds."""
 ARRIVE_WITHIN: Final = 60.0
