@@ -156,7 +156,7 @@ def _instrument_late(app: "Starlette", scope: Scope) -> FailureMiddleware | None
 
 
 def _place(app: "Starlette") -> None:
-    """Put the inner parts in their places: innermost, and outermost but for OpenTelemetry's middleware.
+    """Put the inner parts in their places: outermost but for OpenTelemetry's middleware, and innermost.
 
     Versions of its instrumentation before 0.55b0 add their middleware like everyone else.
     """
@@ -167,6 +167,8 @@ def _place(app: "Starlette") -> None:
     outermost: Any = Middleware(InnerPart, span_ends_outside=functools.partial(_has_opentelemetry, app))
     innermost: Any = Middleware(InnerPart)
     placed = [*others[:first], outermost, *others[first:], innermost]
+    if all(_is_opentelemetry(one) for one in others):
+        placed.pop()  # Nothing stands between that could hide an exception, or send its reply from another task.
     if [one.cls for one in placed] != [one.cls for one in app.user_middleware]:
         _set_middleware(app, placed)
 
