@@ -21,7 +21,7 @@ from gym_failures import semconv
 from gym_failures.instrumentation.aiohttp_client import instrument_aiohttp, instrument_session, uninstrument_aiohttp
 from gym_failures.log import FailureLog
 from gym_failures.marks import mark_of
-from gym_failures.records import FailureBoundary
+from gym_failures.records import FailureBoundary, FailureReport
 from gym_failures.testing import Telemetry
 from tests.clients.test_calls import FAILED, RECOVERED, reporting
 from tests.failing import Act, answers, drops, is_silent, peer, reply
@@ -146,7 +146,17 @@ async def refuse(response: ClientResponse) -> None:
         raise RefusedError
 
 
-RAISING = {"raise_for_status": (True, aiohttp.ClientResponseError), "own function": (refuse, RefusedError)}
+async def refuse_otherwise(response: ClientResponse) -> None:
+    """Be content with nothing but success, and say so by an error of aiohttp's."""
+    if not response.ok:
+        raise aiohttp.ClientPayloadError
+
+
+RAISING = {
+    "raise_for_status": (True, aiohttp.ClientResponseError),
+    "own function": (refuse, RefusedError),
+    "own function with aiohttp's error": (refuse_otherwise, aiohttp.ClientPayloadError),
+}
 
 
 @pytest.mark.parametrize(("how", "error"), RAISING.values(), ids=RAISING.keys())
@@ -169,6 +179,30 @@ async def test_a_session_that_raises_without_a_report(how: Any, error: type[Exce
     report = log.report()
     assert [event.http_status for event in report.events.values()] == [500]
     assert report.failure_id in report.events
+
+
+@pytest.mark.parametrize(("how", "error"), RAISING.values(), ids=RAISING.keys())
+async def test_a_session_that_raises_and_a_program_that_goes_on(how: Any, error: type[Exception]) -> None:
+    """What the program catches is no failure of its own: the log has what the reply reported, and no more."""
+    with url_of(reporting(FAILED)) as url, FailureLog("agent") as log:
+        async with ClientSession(raise_for_status=how) as session:
+            with pytest.raises(error):
+                await session.get(url)
+    assert log.report() == FailureReport(events=FAILED.events)
+
+
+async def lose_the_connection(response: ClientResponse) -> None:
+    """Fail for another reason than the reply."""
+    raise aiohttp.ClientConnectionError(str(response.status))
+
+
+async def test_a_connection_that_is_lost_after_a_reply() -> None:
+    """An error of a connection is none that was made of a reply before it."""
+    with url_of(reporting(FAILED)) as url, FailureLog("agent") as log:
+        async with ClientSession(raise_for_status=lose_the_connection) as session:
+            with pytest.raises(aiohttp.ClientConnectionError):
+                await session.get(url)
+    assert [event.failure_kind for event in log.report().events.values()] == ["transport_peer_drop"]
 
 
 # --- Exceptions on their way ------------------------------------------------------------------------------------------

@@ -53,14 +53,18 @@ class _Exchange(Call):
         response, self.response = self.response, None
         if isinstance(error, aiohttp.ClientResponseError) and error.headers is not None:
             mark = self.replied(error.status, error.headers, error.request_info.real_url, error.headers)
-        elif response is not None and not isinstance(error, (aiohttp.ClientError, OSError)):
-            # The session's own function for `raise_for_status` was not content with it.
+        elif response is not None and _is_made_of_a_reply(error):
             mark = self.replied(response.status, response.headers, response.url, response, response.headers)
         else:
             self.failed(error)
             return
         if mark is not None and mark_of(error) is None:
             set_mark(error, mark)
+
+
+def _is_made_of_a_reply(error: BaseException) -> bool:
+    """Tell whether an error that ends a request after a reply comes of that, as from a session's `raise_for_status`."""
+    return isinstance(error, Exception) and not isinstance(error, (aiohttp.ClientConnectionError, OSError))
 
 
 class _Signals(TraceConfig):
@@ -180,6 +184,7 @@ def _watching_send(send: _Async) -> _Async:
         exchange = _exchange_of(request)
         if exchange is None:
             return await send(request, *args, **kwargs)
+        exchange.response = None
         if exchange.is_lost:
             exchange.again()
             exchange.is_lost = False
