@@ -257,6 +257,14 @@ def test_details_go_with_the_boundary(boundary, members, details):
     assert FailureReport.model_validate(read.model_dump()) == read
 
 
+def test_a_bad_detail_costs_itself_only(dropped):
+    """A member of the details that does not fit is dropped and counted."""
+    sandbox = {"failure_kind": "k", "boundary": "sandbox", "details": {"exit_code": "x", "provider": "p"}}
+    read = decode_report(packed({"events": {"e": sandbox}}))
+    assert read.events["e"].details == SandboxFailureDetails(provider="p")
+    assert dropped == {"header_field": 1}
+
+
 BAD_EVENTS = {
     "no object": 5,
     "null": None,
@@ -274,6 +282,11 @@ def test_a_bad_event_costs_itself_only(bad, refused, dropped):
     value = packed({"failure_id": "b", "events": {"a": PLAIN, "x": bad, "b": PLAIN | {"cause_id": "x"}}})
     assert decode_report(value) == report(event("a"), event("b"), failure_id="b", omitted=True)
     assert (refused, dropped["header_event"]) == ([], 1)
+
+
+def test_a_bad_event_that_nothing_refers_to_is_missing_too():
+    """A report that had an event more says so, also when no link tells of it."""
+    assert decode_report(packed({"events": {"a": PLAIN, "x": 5}})) == report(event("a"), omitted=True)
 
 
 LINKS = {
@@ -329,8 +342,8 @@ def test_omitted_is_a_flag(told, read):
 
 def test_ids_that_meet_in_reading_are_one_event():
     """Of two keys that differ in lone surrogates only the first event stays, and the report says that one is gone."""
-    events = {"a\ud800": PLAIN | {"operation": "first"}, "a\udfff": PLAIN | {"operation": "second"}}
-    assert decode_report(packed({"events": events})) == report(event("a\ufffd", operation="first"), omitted=True)
+    events = {f"a{mark}": PLAIN | {"operation": mark} for mark in ("\ud800", "\udfff")}
+    assert decode_report(packed({"events": events})) == report(event("a\ufffd", operation="\ufffd"), omitted=True)
 
 
 def test_duplicate_members_are_one():
@@ -413,6 +426,12 @@ def test_the_quick_and_the_tolerant_reading_agree(whole):
     """What is read at once is exactly what reading value by value makes of it."""
     body = unpack(encode_report(whole, budget=LARGEST))
     assert read_exact(body) == read_tree(parse(body))
+
+
+def test_what_is_read_at_once_has_no_room_for_too_many_events():
+    """The quick reading does not count events, because its bytes hold fewer than are read."""
+    least = '"x":{"failure_kind":"k","boundary":"agent"},'
+    assert limits.DECODE_AT_ONCE < limits.DECODE_EVENTS * len(least)
 
 
 @given(strategies.mangled_trees())

@@ -102,7 +102,7 @@ def _read_number(value: object) -> int | None:
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
-    text = None if isinstance(value, bool) else as_text(value)
+    text = as_text(value)
     match = None if text is None else _WHOLE_NUMBER.fullmatch(text.strip())
     return None if match is None else int(match[1])
 

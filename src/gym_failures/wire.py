@@ -7,10 +7,9 @@ does a bad or an unknown field.
 
 from collections.abc import Iterable, Mapping
 from types import GenericAlias
-from typing import Annotated, Any, Final, NamedTuple, Required
+from typing import Any, Final, NamedTuple, Required
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
-from pydantic import Field as Bounds
 from typing_extensions import TypedDict
 
 from gym_failures import limits, selfmetrics
@@ -99,7 +98,7 @@ def _exact_report() -> TypeAdapter[Tree]:
     foreign_error = an_object(exact(FOREIGN_ERROR), "exception_type", "message")
     parts = {"foreign_error": foreign_error, "details": dict[str, str | int | bool]}
     event_id, event = EVENT_ID.codec.exact, an_object(exact(_EVENT) | parts, _KIND, _BOUNDARY)
-    events: Any = Annotated[GenericAlias(dict, (event_id, event)), Bounds(max_length=limits.DECODE_EVENTS)]
+    events = GenericAlias(dict, (event_id, event))
     return TypeAdapter(an_object({"failure_id": event_id, "omitted": bool, "events": events}, "events"))
 
 
@@ -107,7 +106,10 @@ _EXACT_REPORT: Final = _exact_report()
 
 
 def read_exact(body: bytes) -> Carried | None:
-    """Return what JSON text says when it is exactly as this version writes it, else None."""
+    """Return what JSON text says when it is exactly as this version writes it, else None.
+
+    Text of at most DECODE_AT_ONCE bytes, which has not room for more events than are read.
+    """
     try:
         tree = _EXACT_REPORT.validate_json(body)
     except ValidationError:
