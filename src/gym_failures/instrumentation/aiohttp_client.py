@@ -16,7 +16,7 @@ from aiohttp import ClientRequest, ClientResponse, ClientSession, StreamReader, 
 from gym_failures.calls import Call
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
-from gym_failures.marks import mark_of, set_mark
+from gym_failures.marks import Mark, mark_of, set_mark
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
 from gym_failures.streams import StreamWatch, is_event_stream
@@ -43,21 +43,19 @@ class _Exchange(Call):
         # Whether the last try ended with its connection.
         self.is_lost = False
 
-    def answered(self, response: ClientResponse) -> None:
+    def answered(self, response: ClientResponse) -> Mark | None:
         """Observe the reply."""
         self.response = None
-        self.replied(response.status, response.headers, response.url, response, response.headers)
+        return self.replied(response.status, response.headers, response.url, response, response.headers)
 
     def ended(self, error: BaseException) -> None:
         """Observe what ended the request: an error of the connection, or one that was made of the reply."""
-        response, self.response = self.response, None
-        if isinstance(error, aiohttp.ClientResponseError) and error.headers is not None:
-            mark = self.replied(error.status, error.headers, error.request_info.real_url, error.headers)
-        elif response is not None and _is_made_of_a_reply(error):
-            mark = self.replied(response.status, response.headers, response.url, response, response.headers)
-        else:
+        response = self.response
+        if response is None or not _is_made_of_a_reply(error):
+            self.response = None
             self.failed(error)
             return
+        mark = self.answered(response)
         if mark is not None and mark_of(error) is None:
             set_mark(error, mark)
 
