@@ -11,9 +11,10 @@ import pytest
 
 from backends.processes import answers, get
 from backends.programs import ROOT
-from gym_failures import kinds
 
 LAST_LINE = "Ctrl-C ends all of it.\n"
+FAILURES = 92
+"""As many as the demo has in every run; tests/demo has them by kind and boundary."""
 
 
 @pytest.fixture(scope="module")
@@ -62,9 +63,6 @@ def test_both_ways_of_counting_agree(demo):
     """What the servers counted of themselves is what the Collector counted out of their spans."""
     _, counted, _, of_spans = re.split(r"^  .*: sum by .*$", demo, flags=re.MULTILINE)
     counts = [set(re.findall(r"^ +(\d+)  (\S+)$", part, re.MULTILINE)) for part in (counted, of_spans)]
-    # The sandbox server is killed: whether what it alone observed was sent before that is a matter of milliseconds.
-    server_counts, span_counts = (
-        {(number, kind) for number, kind in found if kind != kinds.PROVIDER_OOM_KILLED} for found in counts
-    )
-    assert server_counts
+    server_counts, span_counts = counts
+    assert sum(int(number) for number, _ in server_counts) == FAILURES
     assert server_counts == span_counts

@@ -77,8 +77,6 @@ def what_to_try(stack: Stack) -> Iterator[str]:
         yield f"    {stack.prometheus.url}/graph?g0.tab=1&g0.expr={urllib.parse.quote(query)}"
         for kind, count in sorted(stack.prometheus.by("failure_kind", query).items()):
             yield f"      {count:4.0f}  {kind}"
-    yield "  The demo kills its sandbox server in the middle of a request. What that server had not sent yet is lost"
-    yield "  with it; its failures are in Jaeger as its callers heard of them, with the origin remote, and in no count."
     yield f"Collector   {stack.collector.http} (OTLP over HTTP), {stack.collector.grpc} (gRPC): send your own there"
 
 

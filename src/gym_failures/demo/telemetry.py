@@ -43,3 +43,10 @@ class Telemetry:
         self._tracers.shutdown()
         self._meters.shutdown()
         return self._sender is None or self._sender.all_were_taken
+
+
+def send_now() -> None:
+    """Send what this process has not sent yet, and wait until it is sent."""
+    for provider in (trace.get_tracer_provider(), metrics.get_meter_provider()):
+        if isinstance(provider, TracerProvider | MeterProvider):
+            provider.force_flush()

@@ -1,5 +1,6 @@
 """The sandbox server: it runs commands, and is the one that gets killed."""
 
+import asyncio
 import os
 import signal
 
@@ -10,6 +11,7 @@ from gym_failures.demo import plan
 from gym_failures.demo.peers import Peers, Work
 from gym_failures.demo.servers.base import server
 from gym_failures.demo.settings import Settings
+from gym_failures.demo.telemetry import send_now
 from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary
 from gym_failures.records import SandboxFailureDetails
@@ -22,6 +24,9 @@ def app(settings: Settings) -> FastAPI:
     @sandbox.post("/execute")
     async def execute(work: Work) -> dict[str, str]:
         if work.fault == plan.PEER_KILLED:
+            # What it observed in other rollouts goes out first, so that every run of the demo counts the same. A kill
+            # that comes from outside takes with it what was not sent yet.
+            await asyncio.to_thread(send_now)
             os.kill(os.getpid(), signal.SIGKILL)
         if work.fault in {plan.SANDBOX_OOM, plan.GAP}:
             raise FailureError(
