@@ -22,6 +22,9 @@ REASON_LENGTH: Final = 2_000
 HTTP_STATUS_MIN: Final = 100
 """Lowest HTTP status; RFC 9110, section 15."""
 
+HTTP_FINAL_STATUS_MIN: Final = 200
+"""Lowest status of a reply that is not followed by another; RFC 9110, section 15.2."""
+
 HTTP_STATUS_MAX: Final = 599
 """Highest HTTP status; RFC 9110, section 15."""
 

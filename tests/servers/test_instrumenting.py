@@ -4,12 +4,13 @@ import asyncio
 import contextlib
 
 import pytest
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from gym_failures.config import ConfigError
+from gym_failures.header import decode_report
 from gym_failures.instrumentation import FailureMiddleware, asgi, instrument_app, uninstrument_app
 from gym_failures.semconv import HEADER_NAME
 from tests.servers.asgi import Call
@@ -126,6 +127,13 @@ def test_app_that_runs(telemetry):
     states = []
     app = FastAPI(lifespan=lifespan)
 
+    @app.middleware("http")
+    async def catch(request: Request, call_next):
+        try:
+            return await call_next(request)
+        except ValueError:
+            return Response("sorry", 500)
+
     @app.get("/")
     async def root(request: Request):
         states.append(dict(request.scope["state"]))
@@ -134,12 +142,14 @@ def test_app_that_runs(telemetry):
     with Serving(app) as serving:
         assert ask(serving.port, request()).values(HEADER_NAME) == []
         instrument_app(app, boundary="agent", recorder=telemetry.recorder)
-        assert len(ask(serving.port, request()).values(HEADER_NAME)) == 1
+        (value,) = ask(serving.port, request()).values(HEADER_NAME)
         uninstrument_app(app)
         assert ask(serving.port, request()).values(HEADER_NAME) == []
         assert life == ["begins"]
     assert life == ["begins", "ends"]
     assert states == [{"from": "lifespan"}] * 3
+    report = decode_report(value)
+    assert report.events[report.failure_id].exception_type == "ValueError"
 
 
 def test_every_app_at_its_first_use(telemetry):
@@ -156,6 +166,16 @@ def test_every_app_at_its_first_use(telemetry):
     assert [report_of(app) is None for app in (before, after, chosen)] == [True, True, False]
     uninstrument_app(chosen)
     assert Starlette.__call__ is as_it_was
+
+
+def test_an_app_that_is_mounted_is_no_app_of_its_own(telemetry):
+    """Of all apps those that are mounted in another one are left as they are: their requests are that one's."""
+    inside = plain_app()
+    outside = Starlette(routes=[Mount("/", app=inside)])
+    asgi.instrument_all_apps(boundary="agent", recorder=telemetry.recorder)
+    assert report_of(outside) is not None
+    assert (asgi.is_instrumented(outside), asgi.is_instrumented(inside)) == (True, False)
+    asgi.uninstrument_all_apps()
 
 
 def test_an_app_of_all_is_instrumented_before_its_stack_is_built(telemetry):

@@ -132,6 +132,39 @@ def test_the_last_part_comes_before_the_comment(telemetry):
     assert call.sent[3:] == [body(b"")]
 
 
+@pytest.mark.parametrize(
+    ("part", "comment"),
+    [(b"data: 1\n\n", b": gym-failure-report 1."), (b"data: on", b"\n: gym-failure-report 1.")],
+    ids=["between lines", "within a line"],
+)
+def test_the_comment_is_a_line_of_its_own(part, comment, telemetry):
+    """The comment begins a line, and completes no event."""
+
+    async def app(scope, receive, send):
+        await send(start(200, EVENT_STREAM))
+        await send(body(part, more=True))
+        current_log().fail(FailureError("judge_failed", boundary="agent"))
+        await send(body(b""))
+
+    written = run(app, telemetry).sent[2]["body"]
+    assert written.startswith(comment)
+    assert written.count(b"\n") == comment.count(b"\n") + 1
+
+
+def test_no_comment_where_no_body_is_wanted(telemetry):
+    """The reply to a HEAD request has no body, and so no comment."""
+
+    async def app(scope, receive, send):
+        await send(start(200, EVENT_STREAM))
+        current_log().fail(FailureError("judge_failed", boundary="agent"))
+        await send(body(b""))
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    call.scope["method"] = "HEAD"
+    asyncio.run(call.run())
+    assert call.sent[1:] == [body(b"")]
+
+
 def test_a_failure_that_the_stream_survives_is_no_end(telemetry):
     """A failure recorded during a stream that goes on to its end is on the span alone: the stream did not break."""
 

@@ -39,6 +39,18 @@ def background_raises(seen: Seen) -> App:
     return app
 
 
+@case()
+def background_raises_behind_middleware(seen: Seen) -> App:
+    """Raise after the reply, inside of a middleware that may not have passed it on yet."""
+    app = background_raises(seen)
+
+    @app.middleware("http")
+    async def copy(request: Request, call_next: Any) -> Response:
+        return await call_next(request)
+
+    return app
+
+
 def _streaming(seen: Seen, media_type: str, headers: Mapping[str, str] | None = None, *, breaks: bool = True) -> App:
     app = FastAPI()
 

@@ -29,7 +29,6 @@ SCOPE_KEY: Final = "gym_failures.request"
 """Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
 
 _GUARD: Final = Guard("asgi")
-_FINAL_STATUS: Final = 200
 
 
 class Exchange:
@@ -39,10 +38,8 @@ class Exchange:
     """
 
     __slots__ = (
-        "_begun",
         "_broken",
         "_cancelled",
-        "_ended",
         "_error",
         "_finished",
         "_gone",
@@ -56,6 +53,8 @@ class Exchange:
         "_send",
         "_started",
         "_trailers",
+        "begun",
+        "ended",
         "log",
         "outside",
         "received",
@@ -74,7 +73,7 @@ class Exchange:
         self._send = send
         self._handled_before = sys.exception()
         # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
-        self._begun = self._ended = self._started = self._finished = False
+        self.begun = self.ended = self._started = self._finished = False
         self._trailers = False
         self._headers: Headers = ()
         self._last_byte = b""
@@ -95,30 +94,26 @@ class Exchange:
             if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
                 return
             event = self.log.observe_failure(error, span=self.log.span)
-            if self._ended or event is None:
+            if self.ended or event is None:
                 return
             if not isinstance(error, Exception) or event.failure_kind == kinds.CANCELLED:
                 self._cancelled = error
                 return
             self._error = error
-            if self._begun:
+            if self.begun:
                 self._broken = True
                 self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
 
-    def observe_start(self, status: int) -> None:
+    def observe_handled(self) -> None:
         """Record the exception that the app is handling while it begins to answer with a 5xx."""
-        if status >= limits.SERVER_ERROR_STATUS and (error := self._handled()) is not None:
+        error = self._handled()
+        if error is not None:
             self.observe(error)
-        self._begun = status >= _FINAL_STATUS
-
-    def observe_end(self) -> None:
-        """Know that the app has sent all of its reply, wherever that is now."""
-        self._ended = True
 
     def leave_span(self, ends: Callable[[], bool]) -> None:
         """Decide the own failure before the reply starts, if the request's span `ends` right here."""
         with _GUARD:
-            if self._error is not None and not self._begun and ends():
+            if self._error is not None and not self.begun and ends():
                 self.log.settle(self._error)
 
     def _handled(self) -> Exception | None:
@@ -137,16 +132,15 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Pass on what the app sends: its start with the report, all the rest as it is."""
-        kind = message["type"]
         last = False
-        if kind == "http.response.start":
+        if message["type"] == "http.response.start":
             message = self._start(message)
         else:
             if body := message.get("body"):
                 self._last_byte = body[-1:]
             last = not message.get("more_body") and is_last(message, trailers=self._trailers)
         try:
-            if last and (ending := self._end_of_stream()) is not None:
+            if last and (self._gone or self.log.has_failures) and (ending := self._end_of_stream()) is not None:
                 if message.get("body"):
                     await self._send({**message, "more_body": True})
                     message = {**message, "body": b""}
@@ -158,7 +152,7 @@ class Exchange:
             self._lost = error
             raise
         if last:
-            self._ended = self._finished = True
+            self.ended = self._finished = True
 
     async def leave(self, error: BaseException) -> None:
         """Decide on an exception that leaves the app; a broken event stream gets its comment."""
@@ -171,9 +165,8 @@ class Exchange:
 
     def close(self) -> None:
         """End the log, and let go of the exceptions, whose frames would keep the request alive."""
-        with _GUARD:
-            if self._gone and not self._finished:
-                self._settle_gone()
+        if self._gone and not self._finished:
+            self._settle_gone()
         self.log.close()
         self._error = self._cancelled = self._lost = self._handled_before = None
 
@@ -182,12 +175,13 @@ class Exchange:
     def _start(self, message: Message) -> Message:
         with _GUARD:
             status = message["status"]
-            if self._started or status < _FINAL_STATUS:
+            if self._started or status < limits.HTTP_FINAL_STATUS_MIN:
                 return message
-            self._begun = self._started = True
+            self.begun = self._started = True
             self._trailers = "trailers" in message and bool(message["trailers"])
-            message, self._headers = with_readable_headers(message)
-            relayed = relayed_values(self._headers)
+            message, headers = with_readable_headers(message)
+            self._headers = headers
+            relayed = relayed_values(headers)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
                 message = self._decide(message, status, relayed)
             self.log.seal()

@@ -12,6 +12,7 @@ from typing import Final
 from opentelemetry import context
 from opentelemetry.context import Context
 
+from gym_failures import limits
 from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
@@ -75,9 +76,9 @@ class FailureMiddleware:
         finally:
             # Each holds the other, so that without this only the garbage collector would end them.
             scope.pop(SCOPE_KEY, None)
-            exchange.close()
             with _GUARD:
                 _leave_context(exchange)
+                exchange.close()
 
     def _open(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
         """Return what watches this request; None where the package is switched off."""
@@ -117,7 +118,8 @@ class InnerPart:
         if exchange is None:
             await self.app(scope, receive, send)
             return
-        exchange.log.find_span(WITHIN)
+        if not exchange.log.has_server_span:
+            exchange.log.find_span(WITHIN)
         try:
             await self.app(scope, receive, send if self._span_ends_outside else _Watched(exchange, send))
         except BaseException as error:
@@ -138,11 +140,14 @@ class _Watched:
 
     async def __call__(self, message: Message) -> None:
         kind = message["type"]
-        if kind == "http.response.start":
-            self._exchange.observe_start(message["status"])
+        exchange = self._exchange
+        if kind == "http.response.start" and message["status"] >= limits.HTTP_FINAL_STATUS_MIN:
+            if message["status"] >= limits.SERVER_ERROR_STATUS:
+                exchange.observe_handled()
+            exchange.begun = True
         await self._send(message)
         if kind == "http.response.body" and not message.get("more_body"):
-            self._exchange.observe_end()
+            exchange.ended = True
 
 
 def _leave_context(exchange: Exchange) -> None:

@@ -17,6 +17,7 @@ _LAST: Final = {
     "http.response.pathsend": "",
     "http.response.trailers": "more_trailers",
 }
+_HEADER_LENGTH: Final = len(HEADER)
 _EVENT_STREAM: Final = b"text/event-stream"
 _IDENTITY: Final = b"identity"
 
@@ -24,6 +25,8 @@ _IDENTITY: Final = b"identity"
 def is_last(message: Message, *, trailers: bool) -> bool:
     """Tell whether a message ends the reply; `trailers` says that they were announced."""
     kind = message["type"]
+    if kind == "http.response.body" and not trailers:
+        return not message.get("more_body")
     more = _LAST.get(kind)
     return more is not None and not message.get(more) and (kind == "http.response.trailers" or not trailers)
 
@@ -42,8 +45,12 @@ def with_readable_headers(message: Message) -> tuple[Message, Headers]:
 
 def relayed_values(headers: Headers) -> list[bytes]:
     """Return the values of the report headers that the app itself put on its reply."""
-    # This is done for every reply; nearly all names are told by their length.
-    return [value for name, value in headers if len(name) == len(HEADER) and is_report(name)]
+    values = []
+    for name, value in headers:
+        # This is done for every reply; nearly all names are told by their length.
+        if len(name) == _HEADER_LENGTH and is_report(name):
+            values.append(value)
+    return values
 
 
 def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:

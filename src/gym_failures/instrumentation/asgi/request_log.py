@@ -21,7 +21,7 @@ Operation = str | Callable[[Scope], str | None] | None
 AT_REPLY: Final = 0
 AT_ENTRY: Final = 1
 WITHIN: Final = 2
-SERVER: Final = 3
+_SERVER: Final = 3
 """Which of the spans that come along stands for the request: best the server's, else what was opened within the app."""
 
 _DISCONNECTED: Final = "the client was gone before the reply was complete"
@@ -41,7 +41,7 @@ class Place(NamedTuple):
 class RequestLog(FailureLog):
     """A log that looks for the request's span, and asks for stage and operation when a failure needs them."""
 
-    __slots__ = ("_foreign_span", "_place", "_rank", "_scope")
+    __slots__ = ("_foreign_span", "_place", "_rank", "_scope", "has_server_span")
 
     def __init__(self, place: Place, scope: Scope, recorder: FailureRecorder) -> None:
         """Open the log of the request with that ASGI scope; its span is still to be found."""
@@ -49,19 +49,22 @@ class RequestLog(FailureLog):
         self._place = place
         self._scope = scope
         self._rank = -1
+        self.has_server_span = False
+        """Whether the request's span is the server's, so that no other need be looked for."""
         self._foreign_span: Span | None = None
 
     def find_span(self, where: int) -> None:
         """Take the current span as the request's, unless a better one is known; `where` says which part looks."""
-        if self._rank == SERVER:
+        if self.has_server_span:
             return
         span = trace.get_current_span()
         if span is trace.INVALID_SPAN or span is self._foreign_span:
             return
         kind = getattr(span, "kind", None)
-        rank = SERVER if kind is SpanKind.SERVER else where
+        rank = _SERVER if kind is SpanKind.SERVER else where
         if rank > self._rank and kind is not SpanKind.CLIENT:
             self._rank = rank
+            self.has_server_span = rank == _SERVER
             self.adopt(span)
 
     def refuse_span(self, caller: Span) -> None:
