@@ -8,26 +8,23 @@ a kept connection which the peer had dropped, and a body that breaks off.
 import functools
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
-from weakref import WeakSet, ref
+from weakref import WeakSet
 
 import aiohttp
-from aiohttp import ClientRequest, ClientResponse, ClientSession, StreamReader, TraceConfig
+from aiohttp import ClientRequest, ClientResponse, ClientSession, TraceConfig
 
 from gym_failures.calls import Call
 from gym_failures.guard import Guard
+from gym_failures.instrumentation.aiohttp_body import BROKEN, watch_body
 from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
-from gym_failures.streams import StreamWatch, is_event_stream
 
 _AIOHTTP: Final = Guard("aiohttp")
 
 _LOST: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)
 """What aiohttp tries once more when it happens on a connection that was kept from an earlier call."""
-
-_BROKEN: Final = (*_LOST, aiohttp.ClientPayloadError, TimeoutError)
-"""What a body breaks off with; all else that reading raises comes of how the caller uses the response."""
 
 
 class _Exchange(Call):
@@ -87,7 +84,7 @@ class _Signals(TraceConfig):
         with _AIOHTTP:
             if exchange is not None:
                 exchange.answered(params.response)
-                _watch_body(params.response, exchange)
+                watch_body(params.response, exchange)
 
     async def _redirect(self, _: ClientSession, exchange: Any, params: aiohttp.TraceRequestRedirectParams) -> None:  # noqa: ANN401
         with _AIOHTTP:
@@ -219,7 +216,7 @@ def _watching_read(read: _Async) -> _Async:
     async def watching(response: ClientResponse, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
         try:
             return await read(response, *args, **kwargs)
-        except _BROKEN as error:
+        except BROKEN as error:
             exchange = _exchange_of(response)
             if exchange is not None:
                 exchange.failed(error)
@@ -235,49 +232,3 @@ def _exchange_of(part: ClientRequest | ClientResponse) -> _Exchange | None:
             if isinstance(trace._trace_config_ctx, _Exchange):  # noqa: SLF001 - as above
                 return trace._trace_config_ctx  # noqa: SLF001 - as above
     return None
-
-
-# --- Event streams ----------------------------------------------------------------------------------------------------
-
-_bodies: Final[dict[int, tuple[ref[ClientResponse], StreamWatch]]] = {}
-"""Watched bodies, by the id of their reader, which has no room for anything of ours; as long as the response lives."""
-
-
-class _WatchedReader(StreamReader):
-    """A reader whose body is watched as it comes in: when the connection breaks, aiohttp forgets what was not read."""
-
-    __slots__ = ()
-
-    def feed_data(self, data: bytes, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - differs with the version
-        if (watched := _bodies.get(id(self))) is not None:
-            watched[1].feed(data)
-        return super().feed_data(data, *args, **kwargs)
-
-    def feed_eof(self) -> None:
-        if (watched := _bodies.get(id(self))) is not None:
-            watched[1].end()
-        super().feed_eof()
-
-    def set_exception(self, exc: Any, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - differs with the version
-        if (watched := _bodies.get(id(self))) is not None:
-            watched[1].end(exc if isinstance(exc, _BROKEN) else None)
-        super().set_exception(exc, *args, **kwargs)
-
-
-def _watch_body(response: ClientResponse, exchange: _Exchange) -> None:
-    """Watch the body of an event stream."""
-    reader = response.content
-    if type(reader) is not StreamReader or not is_event_stream(response.headers):
-        return
-    watcher = exchange.watch(response.url)
-    if watcher is None:
-        return
-    for chunk in reader._buffer:  # noqa: SLF001 - what came with the headers and nobody has read yet
-        watcher.feed(chunk)
-    if reader.is_eof() or reader.exception() is not None:
-        error = reader.exception()
-        watcher.end(error if isinstance(error, _BROKEN) else None)
-        return
-    key = id(reader)
-    _bodies[key] = (ref(response, lambda _: _bodies.pop(key, None)), watcher)
-    reader.__class__ = _WatchedReader
