@@ -216,6 +216,14 @@ UNUSABLE = {
 }
 
 
+@pytest.mark.parametrize("digits", [10**limits.INTEGER_DIGITS, str(10**limits.INTEGER_DIGITS)], ids=["number", "text"])
+def test_a_number_of_more_digits_than_are_written_is_dropped(digits):
+    """What could not be written again is not read, whether it comes as a number or as text."""
+    read = read_attributes(LEAST | {"failure.boundary": "sandbox", "failure.sandbox.exit_code": digits})
+    assert read.event.details is None
+    assert read.dropped == ("failure.sandbox.exit_code",)
+
+
 @pytest.mark.parametrize(("key", "stored"), UNUSABLE.values(), ids=UNUSABLE)
 def test_a_value_that_cannot_be_used_costs_itself_only(key, stored):
     """A bad value of one field is dropped and named; the event stands without it."""

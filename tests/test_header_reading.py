@@ -231,6 +231,16 @@ def test_a_bad_field_costs_itself_only(members, refused, dropped):
 DETAILS = {
     "sandbox": ("sandbox", {"exit_code": 9, "provider": "p"}, SandboxFailureDetails(exit_code=9, provider="p")),
     "sandbox, bad member": ("sandbox", {"exit_code": "x", "provider": "p"}, SandboxFailureDetails(provider="p")),
+    "sandbox, more digits than are written": (
+        "sandbox",
+        {"exit_code": 10**limits.INTEGER_DIGITS},
+        SandboxFailureDetails(),
+    ),
+    "sandbox, as many digits": (
+        "sandbox",
+        {"exit_code": 10**limits.INTEGER_DIGITS - 1},
+        SandboxFailureDetails(exit_code=10**limits.INTEGER_DIGITS - 1),
+    ),
     "sandbox, huge number": ("sandbox", {"exit_code": str(2**70)}, SandboxFailureDetails(exit_code=2**70)),
     "sandbox, members of a model": ("sandbox", {"provider_request_id": "r"}, SandboxFailureDetails()),
     "model, newer member": (
@@ -252,8 +262,10 @@ DETAILS = {
 @pytest.mark.parametrize(("boundary", "members", "details"), DETAILS.values(), ids=DETAILS)
 def test_details_go_with_the_boundary(boundary, members, details):
     """Details are read by the schema of the event's boundary, and are none where that has none."""
-    read = decode_report(packed({"events": {"e": {"failure_kind": "k", "boundary": boundary, "details": members}}}))
+    value = packed({"events": {"e": {"failure_kind": "k", "boundary": boundary, "details": members}}})
+    read = decode_report(value)
     assert read.events["e"].details == details
+    assert read_tree(parse(unpack(value))).events == read.events
     assert FailureReport.model_validate(read.model_dump()) == read
 
 

@@ -99,7 +99,7 @@ def _id(*, least: int, writer: Writer) -> Codec:
 
 def _read_number(value: object) -> int | None:
     if type(value) is int:
-        return value
+        return value if -_TOO_LARGE < value < _TOO_LARGE else None
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     text = as_text(value)
