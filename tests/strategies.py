@@ -280,6 +280,12 @@ def stored_events() -> st.SearchStrategy[EventRecord]:
     )
 
 
+def span_layouts() -> st.SearchStrategy[list[list[list[list[int]]]]]:
+    """Return lines of resources of scopes of spans, which are the numbers of their traces."""
+    scopes = st.lists(st.integers(0, 3), max_size=5)
+    return st.lists(st.lists(st.lists(scopes, max_size=3), min_size=1, max_size=3), min_size=1, max_size=3)
+
+
 def stored_spans() -> st.SearchStrategy[list[SpanRecord]]:
     """Draw distinct spans of two traces; parents may be missing and go round, and rollouts lie anyhow."""
     one = st.builds(

@@ -153,6 +153,10 @@ CLIENT_ERROR_STATUS: Final = 400
 ATTRIBUTE_DEPTH: Final = 16
 """Lists and maps within one attribute's value that are read, in levels; ours, far above what any SDK writes."""
 
+READ_BLOCK: Final = 96 * 1_024
+"""What is read of a file at once, in bytes; ours, measured: glibc takes memory from 128 KiB on from the kernel, page by
+page, each time anew."""
+
 SKIPS_NAMED: Final = 100
 """Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
 

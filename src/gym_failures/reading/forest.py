@@ -3,77 +3,82 @@
 Nothing here recurses: a trace can be one chain of 100,000 spans.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Final, NamedTuple
 
-from gym_failures.reading.model import EventRecord, SpanRecord
+from gym_failures.reading.model import EventRecord, Span, SpanRecord, whole
+
+_BY_START: Final = attrgetter("start_ns", "span_id")
 
 
 class Forest(NamedTuple):
     """Spans in the order in which one walks down the trees, traces one after the other, each list by that position."""
 
-    spans: list[SpanRecord]
+    spans: list[Span]
     parents: list[int]
     """Position of the parent; -1 where there is none, or none that was stored."""
     ends: list[int]
     """Position after the last span beneath: those beneath a span at `p` are at ``p + 1`` to ``ends[p] - 1``."""
 
 
-def plant(spans: Iterable[SpanRecord]) -> Forest:
+def plant(spans: Iterable[Span]) -> Forest:
     """Lay out `spans`, given in any order; the result depends on what they are, not on that order.
 
     A span that was delivered twice is one. Parents that go round in a circle are broken up at the earliest span.
     """
-    ordered = sorted(_distinct(spans), key=lambda span: (span.start_ns, span.trace_id, span.span_id))
-    index_of = {(span.trace_id, span.span_id): index for index, span in enumerate(ordered)}
-    children: list[list[int]] = [[] for _ in ordered]
-    roots: dict[str, list[int]] = {}
-    of_trace: dict[str, list[int]] = {}
-    for index, span in enumerate(ordered):
-        parent = None if span.parent_id is None else index_of.get((span.trace_id, span.parent_id))
-        of_trace.setdefault(span.trace_id, []).append(index)
-        if parent is None:
-            roots.setdefault(span.trace_id, []).append(index)
-        else:
-            children[parent].append(index)
     forest = Forest([], [], [])
-    placed = [False] * len(ordered)
-    for trace_id, indexes in of_trace.items():
-        # After the true roots come all others, for those that no root leads to: they are in circles.
-        for root in (*roots.get(trace_id, ()), *indexes):
-            if not placed[root]:
-                _place(root, ordered, children, placed, forest)
+    traces = [sorted(trace.values(), key=_BY_START) for trace in _traces(spans).values()]
+    for trace in sorted(traces, key=lambda trace: (trace[0].start_ns, trace[0].trace_id)):
+        _lay_out(trace, forest)
+    forest.ends.extend(range(1, len(forest.spans) + 1))
+    for position in reversed(range(len(forest.spans))):
+        parent = forest.parents[position]
+        if parent >= 0 and forest.ends[parent] < forest.ends[position]:
+            forest.ends[parent] = forest.ends[position]
     return forest
 
 
-def _place(root: int, ordered: list[SpanRecord], children: list[list[int]], placed: list[bool], forest: Forest) -> None:
-    above: list[int] = []
-    to_do = [root]
-    while to_do:
-        index = to_do.pop()
-        if index < 0:  # all beneath the last one above is placed
-            forest.ends[above.pop()] = len(forest.spans)
-            continue
-        if placed[index]:
-            continue
-        placed[index] = True
-        position = len(forest.spans)
-        forest.spans.append(ordered[index])
-        forest.parents.append(above[-1] if above else -1)
-        forest.ends.append(position)
-        above.append(position)
-        to_do.append(-1)
-        to_do.extend(reversed(children[index]))
-
-
-def _distinct(spans: Iterable[SpanRecord]) -> Iterator[SpanRecord]:
-    found: dict[tuple[str, str], SpanRecord] = {}
+def _traces(spans: Iterable[Span]) -> dict[str, dict[str, Span]]:
+    """Return the spans of each trace by their ids."""
+    traces: dict[str, dict[str, Span]] = {}
     for span in spans:
-        key = (span.trace_id, span.span_id)
-        before = found.get(key)
-        found[key] = span if before is None else _merged(before, span)
-    return iter(found.values())
+        trace = traces.get(span.trace_id)
+        if trace is None:
+            traces[span.trace_id] = {span.span_id: span}
+        elif span.span_id in trace:
+            trace[span.span_id] = _merged(whole(trace[span.span_id]), whole(span))
+        else:
+            trace[span.span_id] = span
+    return traces
+
+
+def _lay_out(trace: list[Span], forest: Forest) -> None:
+    children: dict[str | None, list[Span]] = {span.span_id: [] for span in trace}
+    tops: list[Span] = []
+    for span in trace:
+        children.get(span.parent_id, tops).append(span)
+    placed: set[str] = set()
+    _walk_down(tops, children, placed, forest)
+    if len(placed) < len(trace):  # no top leads to the others: they are in circles, or beneath one
+        for span in trace:
+            _walk_down([span], children, placed, forest)
+
+
+def _walk_down(tops: list[Span], children: Mapping[str | None, list[Span]], placed: set[str], forest: Forest) -> None:
+    spans, parents, _ = forest
+    to_do = [(top, -1) for top in reversed(tops)]
+    while to_do:
+        span, parent = to_do.pop()
+        if span.span_id in placed:
+            continue
+        placed.add(span.span_id)
+        if beneath := children[span.span_id]:
+            position = len(spans)
+            to_do.extend([(child, position) for child in reversed(beneath)])
+        spans.append(span)
+        parents.append(parent)
 
 
 def _merged(one: SpanRecord, other: SpanRecord) -> SpanRecord:

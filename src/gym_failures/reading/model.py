@@ -3,7 +3,7 @@
 Every source turns what it holds into `SpanRecord`s; what comes after them knows no store.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -76,6 +76,32 @@ class SpanRecord:
     dropped_events: int = 0
     dropped_attributes: int = 0
     resource: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class QuietSpan:
+    """A stored span that tells of no failure, and so matters only for where it stands among others.
+
+    Its fields are those of `SpanRecord`, but that `parent_id` may be empty.
+    """
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    kind: SpanKind
+    start_ns: int
+    end_ns: int
+    dropped_events: int
+    record: Callable[[], SpanRecord]
+    """Reads the whole span."""
+
+
+Span = SpanRecord | QuietSpan
+
+
+def whole(span: Span) -> SpanRecord:
+    """Return all that was stored of `span`."""
+    return span if isinstance(span, SpanRecord) else span.record()
 
 
 class Skip(NamedTuple):

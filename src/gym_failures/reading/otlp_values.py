@@ -139,8 +139,11 @@ def _attributes(pairs: object, depth: int) -> tuple[dict[str, object], int]:
     unreadable = 0
     for pair in pairs:
         try:
-            key = pair["key"]
-            value = _any_value(pair.get("value"), depth)
+            key, value = pair["key"], pair.get("value")
+            if type(value) is dict and type(text := value.get("stringValue")) is str:  # nearly always
+                value = text
+            else:
+                value = _any_value(value, depth)
         except (TypeError, KeyError, AttributeError, _Unreadable):
             unreadable += 1
             continue
@@ -154,8 +157,6 @@ def _attributes(pairs: object, depth: int) -> tuple[dict[str, object], int]:
 def _any_value(value: object, depth: int) -> object:
     """Return what an AnyValue holds, None when nothing is set; a bare scalar stands for itself."""
     if isinstance(value, dict):
-        if type(text := value.get("stringValue")) is str:
-            return text  # nearly always
         for name, held in value.items():
             read = _READERS.get(name)
             if read is not None and held is not None:

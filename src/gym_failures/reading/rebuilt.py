@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from gym_failures import semconv
-from gym_failures.reading.model import SpanRecord
+from gym_failures.reading.model import Span, SpanRecord, whole
 from gym_failures.reading.outcome import Units, outcome
 from gym_failures.reading.witness import Copy, Witness
 from gym_failures.records import FailureReport
@@ -56,7 +56,7 @@ class Group(NamedTuple):
     """The spans that one report is made of."""
 
     key: str | None
-    first: SpanRecord
+    first: Span
     heard: Sequence[Witness]
     """Those that say something about failures, in the order of their forest."""
     dropped_events: int
@@ -93,7 +93,7 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
     late = {event_id for event_id in ids if not own.get(event_id, in_time[event_id])}
     chain = {*chain_ids(report.events, report.failure_id)}
     beside = tuple(event_id for event_id in ids if event_id not in late and event_id not in chain)
-    span = group.first if end is None else end.span
+    span = whole(group.first) if end is None else end.span
     return RebuiltReport(
         report=report,
         key=group.key,

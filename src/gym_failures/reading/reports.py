@@ -2,16 +2,16 @@
 
 import logging
 import os
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from io import IOBase
 from typing import TYPE_CHECKING
 
 from gym_failures import limits
-from gym_failures.reading.model import Skip, SpanRecord, Tally
+from gym_failures.reading.model import Skip, Span, SpanRecord, Tally
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.sources.files import File, is_path, opened
+from gym_failures.reading.sources.files import File, blocks, is_path, opened
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -40,8 +40,9 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
 
     `source` is the path of an OTLP JSON file, an open one, its text (a str that begins like JSON, or bytes), or spans.
     A file is read twice, and memory grows with its failing traces only. What cannot be read is skipped, counted and
-    logged in one warning. Raises OSError for a path that cannot be opened, ModuleNotFoundError when text is given
-    without the extra `reading`, TypeError for what is no span, and ValueError for a wrong `by`.
+    logged in one warning; damage within a record of traces that did not fail may go unnoticed. Raises OSError for a
+    path that cannot be opened, ModuleNotFoundError when text is given without the extra `reading`, TypeError for what
+    is no span, and ValueError for a wrong `by`.
     """
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
@@ -72,7 +73,7 @@ def _read(sources: Mapping[str, File], by: By) -> Reports:
         for one in held.values():
             with opened(one) as file:
                 start = file.tell()
-                traces |= failing_traces(file)
+                traces |= failing_traces(blocks(file))
                 file.seek(start)
         reports = rebuild(_spans(held, tallies, traces), by=by)
     skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
@@ -85,12 +86,12 @@ def _read(sources: Mapping[str, File], by: By) -> Reports:
     return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips)
 
 
-def _spans(held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Container[str]) -> Iterator[SpanRecord]:
+def _spans(held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Collection[str]) -> Iterator[Span]:
     from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - as above
 
     for name, source in held.items():
         with opened(source) as file:
-            yield from parse_lines(file, tallies[name], traces=traces)
+            yield from parse_lines(blocks(file), tallies[name], traces=traces)
 
 
 def _name_of(source: File) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TypeGuard
 
+from gym_failures import limits
 from gym_failures.reading.otlp_values import as_bytes
 
 File = str | bytes | os.PathLike[str] | IOBase
@@ -41,3 +42,18 @@ def opened(source: File) -> Iterator[IOBase]:
     else:
         with Path(source).open("rb") as file:
             yield file
+
+
+def blocks(file: IOBase) -> Iterator[bytes]:
+    """Yield what `file` holds as texts of whole lines, of about `limits.READ_BLOCK` bytes each."""
+    parts: list[bytes] = []
+    while read := file.read(limits.READ_BLOCK):
+        text = as_bytes(read)
+        end = text.rfind(b"\n") + 1
+        if end:
+            parts.append(text[:end])
+            yield b"".join(parts)
+            parts = []
+        parts.append(text[end:])
+    if any(parts):
+        yield b"".join(parts)

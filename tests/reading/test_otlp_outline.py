@@ -1,0 +1,209 @@
+"""Lines as exporters write them, read by searching: what is found is what decoding finds."""
+
+import io
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_failures import semconv
+from gym_failures.reading import read_reports, rebuild
+from gym_failures.reading.otlp_json import failing_traces, parse
+from gym_failures.reading.otlp_line import decode_plain
+from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
+from gym_failures.reading.search import count, find
+from tests.spans import TRACE, span_id
+from tests.strategies import span_layouts
+
+OTHER_TRACE = "1" * 32
+
+
+def text(name, value):
+    """Return an OTLP key-value pair of text."""
+    return {"key": name, "value": {"stringValue": value}}
+
+
+def fine(number, trace=OTHER_TRACE, **fields):
+    """Return a span that tells of nothing, with its fields in the order of the exporters."""
+    return {"traceId": trace, "spanId": span_id(number), **fields}
+
+
+def failed(number, trace=TRACE, **fields):
+    """Return a span that failed."""
+    said = {semconv.FAILURE_ID: "f", semconv.FAILURE_KIND: "agent_timeout", semconv.FAILURE_BOUNDARY: "agent"}
+    event = {"name": semconv.EVENT_NAME, "attributes": [text(*pair) for pair in said.items()]}
+    return fine(number, trace, attributes=[text(semconv.FAILURE_ID, "f")], events=[event], **fields)
+
+
+def line(*scopes, service="agent"):
+    """Return a record of one resource, with the spans of each of `scopes`, as exporters write it."""
+    resource = {"attributes": [text("service.name", service)]}
+    held = [{"scope": {}, "spans": list(spans)} for spans in scopes]
+    return compact({"resourceSpans": [{"resource": resource, "scopeSpans": held}]})
+
+
+def compact(document):
+    """Return a document as a line of compact JSON."""
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def spaced(data):
+    """Return a line with the spaces that Python's own writer leaves."""
+    return json.dumps(json.loads(data)).encode() + b"\n"
+
+
+GOOD = line([fine(1), fine(2)])
+LINK = {"traceId": TRACE, "spanId": span_id(9)}
+
+OUTLINED = {
+    "one line": GOOD,
+    "several lines": GOOD * 3,
+    "no spans": GOOD + line(),
+    "fields after the spans": GOOD.replace(b"}]}]}]}\n", b'}],"schemaUrl":""}],"schemaUrl":""}]}\n'),
+    "several scopes": line([fine(1)], [fine(2)], []),
+}
+
+NOT_OUTLINED = {
+    "nothing": b"",
+    "a blank line": GOOD + b"\n" + GOOD,
+    "junk": GOOD + b"junk\n" + GOOD,
+    "another signal": GOOD + b'{"resourceLogs":[]}\n',
+    "a last line without its end, which may have been cut": GOOD + GOOD.rstrip(),
+    "a cut last line": GOOD + GOOD[:-20],
+    "a cut line before another": GOOD[:-20] + b"\n" + GOOD,
+    "half a line, and the next writer's in the same line": GOOD[:-40] + GOOD,
+    "two records in one line": GOOD.rstrip() + GOOD,
+    "line ends of two characters": GOOD.replace(b"\n", b"\r\n"),
+    "spaces": spaced(GOOD),
+    "spaces in one line of many": GOOD + spaced(GOOD) + GOOD,
+    "spaces in one span": GOOD.replace(b'"traceId":', b'"traceId": ', 1),
+    "another order in one span": line([fine(1), {"spanId": span_id(2), "traceId": OTHER_TRACE}]),
+    "an id in base64": line([fine(1), fine(2, trace="Cvdl" * 6)]),
+    "an id in capitals": line([fine(1), fine(2, trace="A" * 32)]),
+    "an id that is too short": line([fine(1), fine(2, trace="abc")]),
+    "an empty id": line([fine(1), fine(2, trace="")]),
+    "links": line([fine(1, links=[LINK])]),
+    "a text that is a name": line([fine(1, name="traceId")]),
+}
+
+
+@pytest.mark.parametrize("data", OUTLINED.values(), ids=OUTLINED)
+def test_lines_of_exporters(data):
+    """What exporters write has an outline, with the start and the trace of each span."""
+    outlined = outline(data)
+    assert outlined.keys == [key_of(span.trace_id) for span in parse(data).spans]
+    assert {data[start : start + 12] for start in outlined.starts} <= {b'{"traceId":"'}
+
+
+@pytest.mark.parametrize("data", NOT_OUTLINED.values(), ids=NOT_OUTLINED)
+def test_lines_of_others(data):
+    """What is not as exporters write it, or not whole, has no outline."""
+    assert outline(data) is None
+
+
+@pytest.mark.parametrize("data", [*OUTLINED.values(), *NOT_OUTLINED.values()], ids=[*OUTLINED, *NOT_OUTLINED])
+@pytest.mark.parametrize("before", [True, False])
+def test_reading_by_search_is_reading(data, before):
+    """Beside lines of every kind a failure gives the same reports, spans and skips as when all is decoded."""
+    data = line([fine(3), failed(4), fine(5, TRACE)]) + data if before else data + b"\n" + line([failed(4)])
+    found, all_of_it = read_reports(data), parse(data)
+    assert list(found) == rebuild(all_of_it.spans)
+    assert len(found) == 1
+    assert (found.spans, list(found.skipped)) == (len(all_of_it.spans), all_of_it.skipped)
+
+
+@given(span_layouts(), st.sets(st.integers(0, 3)))
+def test_thinned_lines(layouts, wanted):
+    """A thinned line is a record that has all of the wanted spans, each under its own resource and scope."""
+    traces = {f"{number:032x}" for number in wanted}
+
+    def spans_of(resources):
+        return [
+            [
+                [span.span_id for span in scope.spans if span.trace_id in traces]
+                for scope in resource.scope_spans
+                if any(span.trace_id in traces for span in scope.spans)
+            ]
+            for resource in resources
+            if any(span.trace_id in traces for scope in resource.scope_spans for span in scope.spans)
+        ]
+
+    numbers = iter(range(1, 1_000))
+    data = b"".join(
+        compact(
+            {
+                "resourceSpans": [
+                    {
+                        "resource": {},
+                        "scopeSpans": [
+                            {"spans": [fine(next(numbers), f"{trace:032x}", status={}) for trace in scope]}
+                            for scope in resource
+                        ],
+                    }
+                    for resource in request
+                ]
+            }
+        )
+        for request in layouts
+    )
+    outlined = outline(data)
+    lines = list(thinned(outlined, {key_of(trace) for trace in traces}))
+    assert spans_of(decode_plain(lines)) == spans_of(decode_plain(data.splitlines()))
+    assert sum(map(len, lines)) <= len(data)
+
+
+def test_unwanted_spans_are_not_decoded():
+    """Of many spans in a line those of the wanted trace are left, and the last, which has the end with it."""
+    many = line([fine(number) for number in range(1, 50)] + [failed(50)] + [fine(number) for number in range(51, 99)])
+    (thin,) = thinned(outline(many), {key_of(TRACE)})
+    assert [span.span_id for span in parse(thin).spans] == [span_id(50), span_id(98)]
+
+
+@given(st.data())
+def test_a_file_cut_anywhere(data):
+    """Wherever a file was cut, the failures in its whole lines are found, and the rest is one skip."""
+    whole = GOOD + line([failed(3), fine(4)]) + line([fine(5), failed(6, OTHER_TRACE)], [fine(7)])
+    cut = whole[: data.draw(st.integers(0, len(whole)))]
+    found, all_of_it = read_reports(io.BytesIO(cut)), parse(cut)
+    assert list(found) == rebuild(all_of_it.spans)
+    assert (found.spans, list(found.skipped)) == (len(all_of_it.spans), all_of_it.skipped)
+
+
+def test_a_damaged_span_beside_a_failure_is_told_of():
+    """In a line that has a failure every fault of what is decoded is told of, with the line that it is in."""
+    damaged = line([failed(1), fine(2, TRACE, name=5), fine(3)])
+    found = read_reports(GOOD * 5 + damaged + GOOD)
+    assert (len(found), found.spans, [skip.line for skip in found.skipped]) == (1, 14, [6])
+
+
+TELLING = {
+    "an event": ([failed(1), fine(2)], {TRACE}),
+    "an attribute": ([fine(1), fine(2, TRACE, attributes=[text(semconv.FAILURE_ID, "f")])], {TRACE}),
+    "several spans": ([failed(1), fine(2), failed(3), failed(4, OTHER_TRACE)], {TRACE, OTHER_TRACE}),
+    "the word alone": ([fine(1, name="failure"), fine(2, attributes=[text("a", "failure")])], set()),
+    "an attribute of another's": ([fine(1, attributes=[text("k8s.failure", "x")])], set()),
+}
+
+
+@pytest.mark.parametrize(("spans", "expected"), TELLING.values(), ids=TELLING)
+def test_traces_that_tell(spans, expected):
+    """A trace tells of a failure when a name of ours stands in one of its spans."""
+    assert telling_traces(line(spans)) == expected
+    assert failing_traces([GOOD + line(spans)]) == expected
+
+
+def test_a_resource_that_tells():
+    """A name of ours among the attributes of a process is no failure of a span that follows."""
+    named = line([fine(1)]).replace(b"service.name", b"failure.name")
+    assert failing_traces([named]) == set()
+
+
+@given(st.binary(max_size=100), st.binary(min_size=1, max_size=4), st.integers(0, 100))
+def test_searching(data, wanted, start):
+    """Searching answers what Python's own would, wherever it begins."""
+    for sought in (wanted, data[start : start + 20] or wanted):
+        assert find(data, sought) == data.find(sought)
+        assert count(data, sought) == data.count(sought)
+        if start <= len(data):
+            assert find(data, sought, start) == data.find(sought, start)
