@@ -36,6 +36,12 @@ HIDDEN_SECRETS = {
     "python repr": (f"{{'access_token': '{SECRET}'}}", "{'access_token': ***}"),
     "json in json": (f'"{{\\"client_secret\\": \\"{SECRET}\\"}}"', '"{\\"client_secret\\": ***}"'),
     "header in a repr": (f"'authorization': 'token {SECRET}'", "'authorization': ***"),
+    "scheme of another name": (f"authorization: ApiKey {SECRET} was refused", "authorization: *** was refused"),
+    "parts of a digest": (f'Authorization: Digest username="a b", response="{SECRET}"', "Authorization: Digest ***"),
+    "parts of a signature": (f"Authorization: AWS4-HMAC-SHA256 A=b, Signature={SECRET}", "Authorization: ***"),
+    "second cookie": (f"Cookie: theme=dark; session={SECRET} was refused", "Cookie: *** was refused"),
+    "keys of inference services": (f"gsk_{SECRET} xai-{SECRET} pplx-{SECRET}", "gsk_*** xai-*** pplx-***"),
+    "payment key": (f"sk_live_{SECRET}", "sk_live_***"),
     "environment": (f"OPENAI_API_KEY={SECRET}", "OPENAI_API_KEY=***"),
     "unclosed": (f'token="{SECRET} {SECRET}', "token=***"),
     "private key": (f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY----- x", "*** x"),
@@ -85,7 +91,8 @@ def test_scrubbing_twice_changes_nothing_more(text):
 
 
 STUTTERS = ["://", "?a", "?a=", "token='", 'token="', "password  ", "bearer ", "basic a", "sk-", "eyJ.", "a@", "https://a:b@",
-            "-----BEGIN PRIVATE KEY-----", "-----BEGIN A ", "-----END ", "key=\\'", "token:token:", "_key"]  # fmt: skip
+            "-----BEGIN PRIVATE KEY-----", "-----BEGIN A ", "-----END ", "key=\\'", "token:token:", "_key",
+            "cookie:", "cookie: a", 'cookie: a="', "; a="]  # fmt: skip
 
 
 @pytest.mark.parametrize("piece", STUTTERS)

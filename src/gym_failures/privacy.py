@@ -24,7 +24,8 @@ _BEARER: Final = re.compile(r"(?i:\bbearer)\s{1,8}[\w.~+/=-]{6,}")
 _BASIC: Final = re.compile(r"(?i:\bbasic)\s{1,8}(?=[a-z]{0,200}[A-Z0-9+/=])[\w+/=-]{6,}")
 _KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])"
-    r"(sk-|rk-|pk-|hf_|nvapi-|gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|eyJ)"
+    r"([srp]k-|[srp]k_(?:live|test)_|hf_|nvapi-|gsk_|xai-|pplx-|r8_|e2b_|npm_|pypi-"
+    r"|gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|eyJ)"
     r"[\w.-]{8,}"
 )
 _PRIVATE_KEY: Final = re.compile(
@@ -35,6 +36,13 @@ _PAIR: Final = re.compile(
     r"[\\\"']{0,4}\s{0,8}[:=]\s{0,8})"
     r"((?:basic|bearer|digest|token)\s{1,8})?"
     r"(?:(?:\\?\"[^\"]*\"?|\\?'[^']*'?)[^\s\"',;&)}\]]*|[^\s\"',;&)}\]]+)"
+)
+# Of these headers all is secret: schemes have any name, and values several parts (RFC 9110, 11.4; RFC 6265, 4.2.1).
+_PART: Final = r"(?:=\"[^\"]*\"|[^\s\"',;&)}\]])+"
+_HEADER: Final = re.compile(
+    r"(?i)((?:authorization|cookie)\s{0,8}[:=]\s{0,8})"
+    r"(?:((?:basic|bearer|digest|token)\s{1,8})|[a-z][\w-]{0,40}:?\s{1,8}(?=[^\s\"',;&)}\]]))?"
+    rf"{_PART}(?:\s{{0,8}}[;,]\s{{0,8}}(?=[\w.-]{{1,64}}=){_PART})*"
 )
 
 
@@ -54,6 +62,8 @@ def scrub(text: str) -> str:
     if "basic" in lower:
         text = _BASIC.sub(f"Basic {HIDDEN}", text)
     if (":" in text or "=" in text) and _names_a_secret(lower):
+        if "authorization" in lower or "cookie" in lower:
+            text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
         text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
     # Last, because what the others hide is no more part of a URL.
     if "://" in text:
