@@ -1,5 +1,7 @@
 """The bounded memory of one request's failures: which events to keep when there are too many."""
 
+from collections import Counter
+
 from gym_failures import limits, selfmetrics
 from gym_failures.records import FailureEvent
 from gym_failures.repair import chain_ids
@@ -24,7 +26,8 @@ class Ledger:
         """Whether events are missing, because a bound here or on the way to us left them out."""
         self.dropped = 0
         """Events that a bound here left out."""
-        self._referenced: set[str] = set()
+        # Of what is kept only, so that a log which lives long does not grow.
+        self._referenced: Counter[str] = Counter()
         self._attempts: dict[str, list[str]] = {}
 
     def keep(self, event: FailureEvent, *, local: bool) -> None:
@@ -33,7 +36,7 @@ class Ledger:
             self._leave_out(self._most_dispensable())
         self.events[event.event_id] = event
         if event.cause_id is not None:
-            self._referenced.add(event.cause_id)
+            self._referenced[event.cause_id] += 1
         if local:
             self.local.add(event.event_id)
             if event.operation_id is not None:
@@ -44,19 +47,34 @@ class Ledger:
         attempts.append(event_id)
         if len(attempts) > limits.LOG_ATTEMPTS_FIRST + limits.LOG_ATTEMPTS_LAST:
             middle = attempts.pop(limits.LOG_ATTEMPTS_FIRST)
-            if middle not in self._referenced:
+            if middle not in self._referenced and (self.own is None or middle != self.own.event_id):
                 self._leave_out(middle)
 
     def _most_dispensable(self) -> str:
         """Return the oldest event that nothing links to; else the oldest outside the own failure's chain."""
         chain = chain_ids(self.events, None if self.own is None else self.own.event_id)
-        others = [event_id for event_id in self.events if event_id not in chain]
+        linked = frozenset(chain)
+        others = [event_id for event_id in self.events if event_id not in linked]
         unlinked = (event_id for event_id in others if event_id not in self._referenced)
         return next(unlinked, others[0] if others else chain[len(chain) // 2])
 
     def _leave_out(self, event_id: str) -> None:
-        if self.events.pop(event_id, None) is not None:
-            self.local.discard(event_id)
-            self.omitted = True
-            self.dropped += 1
-            selfmetrics.dropped("log_full")
+        event = self.events.pop(event_id, None)
+        if event is None:
+            return
+        self.local.discard(event_id)
+        self._forget_links(event)
+        self.omitted = True
+        self.dropped += 1
+        selfmetrics.dropped("log_full")
+
+    def _forget_links(self, event: FailureEvent) -> None:
+        cause_id, operation_id = event.cause_id, event.operation_id
+        if cause_id is not None:
+            self._referenced[cause_id] -= 1
+            if not self._referenced[cause_id]:
+                del self._referenced[cause_id]
+        if operation_id is not None and event.event_id in (attempts := self._attempts.get(operation_id, [])):
+            attempts.remove(event.event_id)
+            if not attempts:
+                del self._attempts[operation_id]
