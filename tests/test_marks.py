@@ -8,9 +8,10 @@ import sys
 
 import pytest
 
+from gym_failures.errors import FailureError, report_for
 from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
-from gym_failures.records import FailureEvent
+from gym_failures.records import FailureEvent, SandboxFailureDetails
 from gym_failures.semconv import EXCEPTION_MARK
 
 EVENT = FailureEvent(event_id="e\ud800", failure_kind="odd\ud800", boundary=FailureBoundary.MODEL, failure_reason="深")
@@ -52,3 +53,12 @@ def test_any_other_text_in_its_place_is_no_mark(text):
     error = ValueError("x")
     error.__dict__[EXCEPTION_MARK] = text
     assert mark_of(error) is None
+
+
+def test_an_exception_gets_through_pickle_whatever_its_mark_holds():
+    """A mark that has no text, as with a number too long for Python to write, never stops its exception."""
+    error = FailureError("cancelled", boundary="sandbox", details=SandboxFailureDetails(exit_code=10**5_000))
+    report_for(error)
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert again.details == error.details
+    assert mark_of(again) is None

@@ -4,6 +4,7 @@ import datetime as dt
 import enum
 
 import pytest
+from pydantic import BaseModel
 
 from gym_failures import limits, selfmetrics
 from gym_failures.chain import failures_of
@@ -41,6 +42,22 @@ class UpstreamError(Exception):
         self.__dict__.update(fields)
 
 
+class Rude:
+    """A value that raises where it is shown."""
+
+    def __repr__(self):
+        """Raise."""
+        raise RuntimeError("no")
+
+
+class RudeModel(BaseModel):
+    """A model that raises where it is read."""
+
+    def __iter__(self):
+        """Raise."""
+        raise RuntimeError("no")
+
+
 ODD_VALUES = {
     "a huge number": 2**70,
     "not a number": float("nan"),
@@ -50,6 +67,8 @@ ODD_VALUES = {
     "an object": object(),
     "a list": [1],
     "a function": print,
+    "what cannot be shown": Rude(),
+    "what cannot be read": RudeModel(),
     "true": True,
     "a surrogate": "\ud800",
     "a long text": "x" * 100_000,
@@ -109,6 +128,7 @@ class TestShape:
             ("boundary", None),
             ("boundary", "nowhere"),
             ("boundary", []),
+            ("boundary", Rude()),
             ("boundary", FailureStage.AGENT),
         ],
     )

@@ -35,9 +35,13 @@ class Mark:
         self.owner = owner
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """Pickle as text."""
-        events = [event.model_dump(mode="json") for event in self.events]
-        return str, (json.dumps({"events": events, "owner": self.owner}),)
+        """Pickle as text; as none at all where the events have no JSON, for the exception must get through."""
+        try:
+            events = [event.model_dump(mode="json") for event in self.events]
+            text = json.dumps({"events": events, "owner": self.owner})
+        except ValueError:
+            text = ""
+        return str, (text,)
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Mark":
         """Share the events, which never change."""

@@ -33,6 +33,8 @@ _TEXT_BOUNDS: Final[Mapping[str, int]] = {
     "exception_type": limits.TYPE_NAME_LENGTH,
 }
 
+_REQUIRED: Final = frozenset({"event_id", "failure_kind", "boundary"})
+
 
 def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
     """Build an event from `fields`, leaving out (and counting) each optional one that does not validate.
@@ -49,12 +51,28 @@ def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
             return FailureEvent(**kept)
         except ValidationError as error:
             bad = {str(item["loc"][0]) for item in error.errors(include_input=False, include_url=False) if item["loc"]}
-            bad &= kept.keys() - {"event_id", "failure_kind", "boundary"}
+            bad &= kept.keys() - _REQUIRED
             if not bad:
                 raise
-            selfmetrics.dropped("invalid_field", len(bad))
-            for name in bad:
-                del kept[name]
+        except Exception:
+            # A value's own code, such as the repr that an enum's error shows, or the iterator of a model.
+            bad = {name for name in kept.keys() - _REQUIRED if _raises(kept, name)}
+            if not bad:
+                raise
+        selfmetrics.dropped("invalid_field", len(bad))
+        for name in bad:
+            del kept[name]
+
+
+def _raises(fields: Mapping[str, Any], name: str) -> bool:
+    """Tell whether the value of a field raises something of its own where it is validated."""
+    try:
+        FailureEvent(**{key: fields[key] for key in (*_REQUIRED, name)})
+    except ValidationError:
+        return False
+    except Exception:  # noqa: BLE001 - see above
+        return True
+    return False
 
 
 def attribute(error: BaseException, name: str) -> object:
@@ -75,5 +93,5 @@ def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
         return None
     try:
         return kind, FailureBoundary(attribute(error, "boundary"))
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - an enum's error shows the repr of the value, which may raise anything
         return None
