@@ -14,11 +14,15 @@ from gym_failures import kinds, limits, semconv
 from gym_failures._version import __version__
 from gym_failures.attributes import to_attributes
 from gym_failures.config import Config, ConfigError
-from gym_failures.guard import warn_once
+from gym_failures.guard import Guard, warn_once
 from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureEvent
 
 _SAMPLED: Final = int(TraceFlags.SAMPLED)
+
+# Each way out has a guard of its own: where one breaks, as in a log handler of the program, the others still carry.
+_SPAN: Final = Guard("span")
+_LINE: Final = Guard("log_line")
 
 
 class FailureRecorder:
@@ -70,11 +74,17 @@ class FailureRecorder:
         Counts it when its origin is local. When no span carries it, it becomes a line of JSON. Call it once an event;
         `late` says that the reply's header had been written before.
         """
-        carried = self._on_a_span(event, origin, span, request_span, late=late)
+        try:
+            carried = self._on_a_span(event, origin, span, request_span, late=late)
+        except Exception:  # a block of the guard costs too much where all goes well
+            carried = False
+            with _SPAN:
+                raise
         if origin == semconv.ORIGIN_LOCAL:
             self._failures.add(1, self._labels_of(event))
         if self._always_line or (self._ever_line and not carried and origin == semconv.ORIGIN_LOCAL):
-            self._line(event, origin, span or request_span, late=late)
+            with _LINE:
+                self._line(event, origin, span or request_span, late=late)
 
     def count_in_silence(self, event: FailureEvent, span: Span) -> bool:
         """Count a local event of which nothing else would be seen on `span`, which does not record; tell if so.

@@ -6,11 +6,13 @@ import logging
 import pytest
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, StatusCode
 
 from gym_failures import attributes, recorder, semconv
 from gym_failures.config import Config, ConfigError
+from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.log import FailureLog
 from gym_failures.recorder import FailureRecorder
 from gym_failures.recording import record_failure
 from gym_failures.records import FailureEvent, SdkErrorDetails
@@ -244,3 +246,44 @@ def test_switched_off_records_nothing() -> None:
             assert record_failure(ValueError("x"), boundary="agent") is None
         assert telemetry.events() == []
         assert telemetry.count() == 0
+
+
+def test_one_broken_way_out_leaves_the_others() -> None:
+    """A log handler that raises costs its lines; spans, counts and the report have every failure of a chain."""
+
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - as it is called
+            raise RuntimeError("disk full")
+
+    telemetry = Telemetry(Config(log_lines="always"))
+    handler = Broken()
+    logger = logging.getLogger(semconv.LOGGER_FAILURES)
+    logger.addHandler(handler)
+    try:
+        with telemetry.span("server"):
+            log = FailureLog("agent", recorder=telemetry.recorder)
+            error = FailureError("agent_run_error", boundary="agent")
+            error.__cause__ = FailureError("provider_unavailable", boundary="model")
+            own = log.settle(error)
+    finally:
+        logger.removeHandler(handler)
+    assert own is not None
+    assert log.report().failure_id == own.event_id
+    assert len(log.report().events) == len(telemetry.events()) == telemetry.count() == 2
+
+
+def test_broken_span_leaves_count_and_line(caplog: pytest.LogCaptureFixture) -> None:
+    """Where a span takes no event, as with a broken sampler, the failure is counted and is a line of JSON."""
+
+    class Broken(NonRecordingSpan):
+        def is_recording(self) -> bool:
+            return True
+
+        def add_event(self, *_: object, **__: object) -> None:
+            raise RuntimeError("broken")
+
+    telemetry = Telemetry()
+    telemetry.recorder.write(event(), span=Broken(INVALID_SPAN_CONTEXT))
+    assert telemetry.count() == 1
+    lines = [record.getMessage() for record in caplog.records if record.name == semconv.LOGGER_FAILURES]
+    assert [json.loads(line)["failure.id"] for line in lines] == [event().event_id]
