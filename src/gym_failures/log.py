@@ -8,7 +8,7 @@ variable points to, so that tasks and threads which copied the context early sti
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Token, copy_context
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
@@ -30,7 +30,7 @@ from gym_failures.operations import Attempt, current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
-from gym_failures.recording import current, owner_of
+from gym_failures.recording import NORMAL_ENDS, adopt, current, owner_of
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import repair
 
@@ -58,6 +58,7 @@ class FailureLog:
         "_settled",
         "_shared",
         "_span",
+        "_span_is_given",
         "_stage",
         "_state",
         "_token",
@@ -92,6 +93,7 @@ class FailureLog:
         self._operation = operation
         self._recorder = recorder or default_recorder()
         self._span = trace.get_current_span() if span is None else span
+        self._span_is_given = span is not None
         self._outer = outer
         self._state = self._OPEN
         self._lock = threading.Lock()
@@ -262,13 +264,14 @@ class FailureLog:
         try:
             yield self
         finally:
-            current.reset(token)
+            _reset(token)
 
     def __enter__(self) -> Self:
-        """Make this the current log and take the current span as the request's."""
+        """Make this the current log, and take the current span as the request's unless one was given."""
         outer = current.get()
         self._outer = outer if isinstance(outer, FailureLog) else None
-        self._span = trace.get_current_span()
+        if not self._span_is_given:
+            self._span = trace.get_current_span()
         self._token = current.set(self)
         return self
 
@@ -277,9 +280,9 @@ class FailureLog:
     ) -> None:
         """Settle with the exception that leaves, hand the events to the log outside, and close."""
         if self._token is not None:
-            current.reset(self._token)
+            _reset(self._token)
             self._token = None
-        self.settle(None if isinstance(error, GeneratorExit) else error)
+        self.settle(None if isinstance(error, NORMAL_ENDS) else error)
         if self._outer is not None:
             with _LOG:
                 self._outer._absorb(self)  # noqa: SLF001 - of the same class
@@ -293,6 +296,7 @@ class FailureLog:
         known = None if self._shared is None else self._shared.get(id(error))
         if known is not None and known[0] is error and known[1].boundary is boundary:
             return known[1]
+        adopt(error, self._token_of_marks())
         found = failures_of(
             error,
             boundary=boundary,
@@ -368,8 +372,11 @@ class FailureLog:
         if own is not None:
             self._settled = True
             self._own(own)
-            self._recorder.summarize(self._span, own, omitted=self.omitted)
-            self._recorder.request_failed(own)
+            # A log within another one may have no span of its own: the outer one decides what becomes of the request.
+            if self._outer is None or self._outer.span is not self._span:
+                self._recorder.summarize(self._span, own, omitted=self.omitted)
+            if self._outer is None:  # else it is one part of a request
+                self._recorder.request_failed(own)
         elif self.omitted and self._span.is_recording():
             self._span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
         return own
@@ -391,12 +398,14 @@ class FailureLog:
         self._share(inner._shared or {})  # noqa: SLF001 - of the same class
         if found is None:
             return
+        with inner._lock:  # noqa: SLF001 - of the same class; its threads may still be recording
+            events, local = dict(found.events), set(found.local)
         with self._lock:
             kept = self._writable()
             if self._state != self._CLOSED:
-                for event_id, event in found.events.items():
+                for event_id, event in events.items():
                     if event_id not in kept.events:
-                        kept.keep(event, local=event_id in found.local)
+                        kept.keep(event, local=event_id in local)
             kept.omitted = kept.omitted or found.omitted
             kept.dropped += found.dropped
 
@@ -426,6 +435,15 @@ class FailureLog:
             self._shared.update(exceptions)
         elif exceptions:
             self._shared = dict(exceptions)
+
+
+def _reset(token: Token[Any]) -> None:
+    """Take back what was made current; where another context ends the block, there is nothing to take back.
+
+    So does the task that closes an async generator, and the thread that ends a dependency of FastAPI.
+    """
+    with suppress(ValueError):
+        current.reset(token)
 
 
 def _report_in(reply: FailureReport | str | Iterable[Any] | Mapping[str, Any]) -> FailureReport | None:

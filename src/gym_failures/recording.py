@@ -18,6 +18,7 @@ from gym_failures.carried import carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.marks import mark_of
 from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
 from gym_failures.records import FailureEvent
@@ -27,6 +28,10 @@ __all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_
 _RECORD: Final = Guard("record")
 _OBSERVE: Final = Guard("observe")
 _NO_OWNER: Final = "process"
+_TRACE_OWNER: Final = "trace:"
+
+NORMAL_ENDS: Final = (GeneratorExit, StopIteration, StopAsyncIteration)
+"""What leaves a block of code without anything having failed: the ends of generators and iterators."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -126,7 +131,22 @@ def _record_exception(
 def owner_of(span: Span) -> str:
     """Return the token of marks that are left where there is no log: one for all that happens in the span's trace."""
     context = span.get_span_context()
-    return f"trace:{context.trace_id:032x}" if context.is_valid else _NO_OWNER
+    return f"{_TRACE_OWNER}{context.trace_id:032x}" if context.is_valid else _NO_OWNER
+
+
+def adopt(error: BaseException, owner: str) -> None:
+    """Give `owner`, a log's token, the mark of an exception that was recorded where there was no log.
+
+    An executor's thread has none unless it was bound. When its exception gets to the request that waits for it, it is
+    the same failure; only what another request's log has recorded is another one.
+    """
+    mark = mark_of(error)
+    if mark is not None and mark.owner is not None and _is_of_no_log(mark.owner) and not _is_of_no_log(owner):
+        mark.owner = owner
+
+
+def _is_of_no_log(owner: str) -> bool:
+    return owner == _NO_OWNER or owner.startswith(_TRACE_OWNER)
 
 
 class observe:  # noqa: N801 - used as a function, like contextlib's own
@@ -162,18 +182,20 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         """Remember the current span, or open one."""
         if self._span_name is not None:
             with _OBSERVE:
-                self._started = self._recorder().tracer.start_as_current_span(
-                    self._span_name, record_exception=False, set_status_on_exception=False
-                )
-                self._started.__enter__()
+                recorder = self._recorder()
+                if recorder.config.enabled:
+                    self._started = recorder.tracer.start_as_current_span(
+                        self._span_name, record_exception=False, set_status_on_exception=False
+                    )
+                    self._started.__enter__()
         self._span = trace.get_current_span()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Record `error`, if there is one and it is more than the normal end of a generator."""
-        if error is not None and not isinstance(error, GeneratorExit):
+        """Record `error`, if there is one and it is more than the normal end of a generator or an iterator."""
+        if error is not None and not isinstance(error, NORMAL_ENDS):
             with _OBSERVE:
                 self._observe(error)
         if self._started is not None:
@@ -202,12 +224,12 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
             raise TypeError(
                 "observe() decorates functions and coroutine functions; use `with observe(...)` in generators"
             )
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
             @functools.wraps(function)
             async def observed_coroutine(*args: _P.args, **kwargs: _P.kwargs) -> Any:  # noqa: ANN401 - what the coroutine returns
                 with self._again():
-                    return await function(*args, **kwargs)
+                    return await function(*args, **kwargs)  # type: ignore[misc]  # a coroutine, as was asked above
 
             return observed_coroutine  # type: ignore[return-value]  # a coroutine function in, one out
 

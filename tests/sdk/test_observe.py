@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 from opentelemetry.trace import StatusCode
 
+from gym_failures.config import Config
 from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
@@ -197,3 +199,45 @@ def test_own_span_of_observe_ends_with_the_summary(telemetry: Telemetry) -> None
     assert [event.name for event in span.events] == ["gym.failure"]
     assert span.status.status_code is StatusCode.ERROR
     assert (span.attributes or {})["failure.id"] == telemetry.only_event()["failure.id"]
+
+
+def test_ends_of_iterators_are_no_failures(telemetry: Telemetry) -> None:
+    """StopIteration and StopAsyncIteration end an iteration, and nothing has failed (opentelemetry-python#4484)."""
+
+    class Steps:
+        def __aiter__(self) -> Self:
+            return self
+
+        @observe("model")
+        async def __anext__(self) -> int:
+            raise StopAsyncIteration
+
+    async def collect() -> list[int]:
+        return [step async for step in Steps()]
+
+    with telemetry.span("work"):
+        assert asyncio.run(collect()) == []
+        with pytest.raises(StopIteration), observe("model"):
+            next(iter(()))
+    assert telemetry.events() == []
+    assert telemetry.count() == 0
+
+
+def test_object_that_is_called_as_a_coroutine_function_is_observed(telemetry: Telemetry) -> None:
+    """What fails in an async `__call__` is recorded like what fails in a coroutine function."""
+
+    class Agent:
+        async def __call__(self) -> None:
+            raise ValueError("x")
+
+    with telemetry.span("work"), pytest.raises(ValueError, match="x"):
+        asyncio.run(observe("agent")(Agent())())
+    assert telemetry.count() == 1
+
+
+def test_switched_off_it_opens_no_span() -> None:
+    """With `enabled` false there is no trace of the package, not even the span that a block asks for."""
+    with Telemetry(Config(enabled=False)) as telemetry:
+        with pytest.raises(ValueError, match="x"), observe("agent", span="step"):
+            raise ValueError("x")
+        assert telemetry.spans() == ()

@@ -1,0 +1,118 @@
+"""Blocks of logs within each other, on one span, and ended by another task or thread."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from opentelemetry.trace import StatusCode
+
+from gym_failures import semconv
+from gym_failures.log import FailureLog, current_log
+from gym_failures.recording import observe, record_failure
+from gym_failures.testing import Telemetry
+
+
+def test_block_that_another_task_ends_lets_its_exception_through(telemetry: Telemetry) -> None:
+    """A block within an async generator may end in another task's context, and the exception leaves it unchanged."""
+    raised = KeyError("the program's own")
+
+    async def steps() -> AsyncIterator[None]:
+        with FailureLog("agent"):
+            yield
+            raise raised
+
+    async def main() -> None:
+        generator = steps()
+        await asyncio.create_task(anext(generator))
+        await asyncio.create_task(anext(generator))
+
+    with telemetry.span("work"), pytest.raises(KeyError) as caught:
+        asyncio.run(main())
+    assert caught.value is raised
+    assert telemetry.count() == 1
+
+
+def test_span_that_was_given_stays(telemetry: Telemetry) -> None:
+    """A log that was given a span puts its summary there, whatever span is current where its block begins."""
+    with (
+        telemetry.span("given") as given,
+        telemetry.span("current"),
+        pytest.raises(ValueError, match="x"),
+        FailureLog("agent", span=given),
+    ):
+        raise ValueError("x")
+    assert telemetry.named("given").status.status_code is StatusCode.ERROR
+    assert telemetry.named("current").status.status_code is StatusCode.UNSET
+
+
+def test_inner_log_without_a_span_of_its_own_decides_nothing_for_the_request(telemetry: Telemetry) -> None:
+    """What an inner block failed with and the request survived leaves the request's span as it is."""
+    with (
+        telemetry.span("server"),
+        FailureLog("agent") as outer,
+        pytest.raises(ValueError, match="x"),
+        FailureLog("agent"),
+    ):
+        raise ValueError("x")
+    server = telemetry.named("server")
+    assert outer.report().failure_id is None
+    assert server.status.status_code is StatusCode.UNSET
+    assert "failure.id" not in (server.attributes or {})
+
+
+def test_inner_log_with_a_span_of_its_own_gets_its_summary(telemetry: Telemetry) -> None:
+    """The span that an inner log stands for tells which failure was its own."""
+    with (
+        telemetry.span("server"),
+        FailureLog("agent"),
+        telemetry.span("step"),
+        pytest.raises(ValueError, match="x"),
+        FailureLog("agent") as inner,
+    ):
+        raise ValueError("x")
+    assert inner.own is not None
+    assert (telemetry.named("step").attributes or {})["failure.id"] == inner.own.event_id
+    assert telemetry.named("server").status.status_code is StatusCode.UNSET
+
+
+def test_request_of_nested_logs_fails_once(telemetry: Telemetry) -> None:
+    """Logs within each other are one request, which is counted once when an exception leaves them all."""
+    with telemetry.span("server"), pytest.raises(ValueError, match="x"):  # noqa: SIM117 - nested on purpose
+        with FailureLog("agent"), FailureLog("agent"):
+            raise ValueError("x")
+    assert telemetry.count(semconv.METRIC_REQUESTS_FAILED) == 1
+
+
+@pytest.mark.parametrize("traced", [True, False], ids=["in a trace", "without a span"])
+def test_failure_of_an_unbound_thread_is_the_same_in_its_request(telemetry: Telemetry, traced: bool) -> None:  # noqa: FBT001 - a case
+    """A thread that was not bound has no log; its failure is counted once, and is in the report of who waits for it."""
+
+    def work() -> None:
+        assert current_log() is None
+        if traced:
+            with telemetry.span("thread"), observe("agent"):
+                raise ValueError("x")
+        with observe("agent"):
+            raise ValueError("x")
+
+    with (
+        telemetry.span("server"),
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(ValueError, match="x"),
+        FailureLog("agent") as log,
+    ):
+        pool.submit(work).result()
+    assert telemetry.count() == 1
+    assert [event.failure_reason for event in log.report().events.values()] == ["x"]
+    assert {event["failure.id"] for event in telemetry.events()} == set(log.report().events)
+
+
+def test_log_that_adopted_a_failure_is_told_from_the_next_request(telemetry: Telemetry) -> None:
+    """An object recorded where there was no log belongs to the first request that meets it, not to each."""
+    shared = ValueError("x")
+    record_failure(shared, boundary="agent")
+    for _ in range(2):
+        with telemetry.span("server"), pytest.raises(ValueError, match="x"), FailureLog("agent"):
+            raise shared
+    assert telemetry.count() == 2
