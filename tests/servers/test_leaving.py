@@ -1,6 +1,7 @@
 """Requests whose client is gone, whose work is cancelled, or whose work goes on after the reply."""
 
 import asyncio
+import contextvars
 import logging
 import socket
 import threading
@@ -15,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount
 
 from gym_failures.instrumentation import FailureMiddleware
+from gym_failures.log import current_log
 from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED
 from tests.servers.asgi import Call, body, start
 from tests.servers.assembling import assemble, dismantle
@@ -192,6 +194,21 @@ def test_a_coroutine_that_is_closed_has_not_failed(app, telemetry):
     coroutine.close()
     dismantle(app)
     assert telemetry.counts() == {}
+
+
+def test_a_coroutine_that_is_closed_from_elsewhere_ends_its_log(telemetry):
+    """Whoever closes a coroutine may do so in another context, as the garbage collector does; its log ends there."""
+    logs = []
+
+    async def app(scope, receive, send):
+        logs.append(current_log())
+        await Never()
+
+    coroutine = FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)(Call(app).scope, None, None)
+    contextvars.copy_context().run(coroutine.send, None)
+    coroutine.close()
+    logs[0].observe_failure(ValueError("after the end"))
+    assert not logs[0].has_failures
 
 
 def test_disconnect_after_the_reply_is_no_failure(telemetry):

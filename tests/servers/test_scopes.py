@@ -246,6 +246,36 @@ def test_a_report_in_the_request_is_received_and_not_forwarded(telemetry):
     assert call.report is None
 
 
+def test_headers_that_can_be_read_only_once_are_left_for_the_app(telemetry):
+    """ASGI asks no more of a request's headers than that they can be read once, and the app reads them too."""
+    read = []
+
+    async def app(scope, receive, send):
+        read.append((list(scope["headers"]), get_report()))
+        await send(start(200))
+        await send(body(b""))
+
+    brought = report_for(FailureError("provider_unavailable", boundary="model"))
+    headers = [(b"host", b"test"), (b"gym-failure-report", encode_report(brought).encode())]
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    call.scope["headers"] = iter(headers)
+    asyncio.run(call.run())
+    assert read == [(headers, brought)]
+
+
+def test_a_request_without_headers_has_a_log(telemetry):
+    """A caller in the same process may leave the headers out, which ASGI's servers never do."""
+
+    async def app(scope, receive, send):
+        await send(start(500))
+        await send(body(b""))
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    del call.scope["headers"]
+    asyncio.run(call.run())
+    assert call.report is not None
+
+
 def test_nothing_is_left_in_the_scope(telemetry):
     """After the request its scope is as it was, so that nothing of ours outlives it."""
 

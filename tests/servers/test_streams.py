@@ -280,6 +280,24 @@ def test_trailers_end_the_reply(telemetry):
     assert telemetry.count("gym.requests.failed") == 1
 
 
+def test_nothing_of_a_body_follows_its_end(telemetry):
+    """Between the end of the body and the trailers no comment can be sent, so there is none where trailers come."""
+
+    async def app(scope, receive, send):
+        await send(start(200, EVENT_STREAM, trailers=True))
+        current_log().fail(FailureError("judge_failed", boundary="agent"))
+        await send(body(b"data: 1\n\n"))
+        await send({"type": "http.response.trailers", "headers": [], "more_trailers": False})
+
+    sent = run(app, telemetry).sent
+    assert [message["type"] for message in sent] == [
+        "http.response.start",
+        "http.response.body",
+        "http.response.trailers",
+    ]
+    assert telemetry.count("gym.requests.failed") == 1
+
+
 def test_early_replies_are_left_alone(telemetry):
     """A reply of status 1xx is passed as it is, and the report goes on the final one."""
 

@@ -1,15 +1,20 @@
 """The host program never notices: every case with and without the package, compared byte by byte."""
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount
 
 from gym_failures.config import Config
 from gym_failures.log import current_log
 from gym_failures.semconv import HEADER_NAME
 from gym_failures.testing import Telemetry
+from tests.servers.asgi import Call, body, start
 from tests.servers.assembling import MODES, NATIVE, assemble, dismantle
 from tests.servers.cases import CASES, Case, Seen, plays
 from tests.servers.conftest import Server
@@ -67,6 +72,70 @@ def test_nothing_changes_but_our_header(name, mode, server, telemetry):
         found.reply = without_comment(found.reply)
     found.reply, expected.reply = found.reply.without(HEADER_NAME), expected.reply.without(HEADER_NAME)
     assert found == expected
+
+
+class OddGroup(ExceptionGroup):
+    """A group that says it is its own only member."""
+
+    @property
+    def exceptions(self):
+        """Return this very group."""
+        return (self,)
+
+
+class Passing:
+    """A middleware that does nothing."""
+
+    def __init__(self, app):
+        self.app = app
+
+    async def __call__(self, scope, receive, send):
+        """Pass everything on."""
+        await self.app(scope, receive, send)
+
+
+async def sends_a_body_that_is_none(scope, receive, send):
+    """Send a number for a body."""
+    await send(start())
+    await send(body(5))
+
+
+async def sends_a_status_that_is_none(scope, receive, send):
+    """Send no status."""
+    await send(start(None))
+    await send(body(b""))
+
+
+async def raises_an_odd_group(scope, receive, send):
+    """Raise a group that has no end."""
+    raise OddGroup("odd", [ValueError("within")])
+
+
+@pytest.mark.parametrize(
+    "app", [sends_a_body_that_is_none, sends_a_status_that_is_none, raises_an_odd_group], ids=lambda app: app.__name__
+)
+def test_what_an_app_does_against_the_rules_is_not_ours_to_judge(app, telemetry, monkeypatch):
+    """What no app may send or raise gets to the server as it is, which says what to make of it."""
+
+    def outcome(call):
+        left = None
+        try:
+            asyncio.run(call.run())
+        except Exception as error:
+            left = type(error), str(error)
+        for message in call.sent:
+            if "headers" in message:
+                message["headers"] = [pair for pair in message["headers"] if pair[0] != HEADER_NAME.encode()]
+        return call.sent, left
+
+    def build():
+        return Starlette(routes=[Mount("/", app=app)], middleware=[Middleware(Passing)])
+
+    expected = outcome(Call(build()))
+    monkeypatch.setattr("gym_failures.guard._reraise", False)
+    ours = assemble(build(), "bare", telemetry, None)
+    assert outcome(Call(ours)) == expected
+    dismantle(ours)
 
 
 def without_comment(reply: Reply) -> Reply:

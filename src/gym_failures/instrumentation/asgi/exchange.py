@@ -17,6 +17,7 @@ from gym_failures.instrumentation.asgi.reply import (
 )
 from gym_failures.instrumentation.asgi.request_log import AT_REPLY, RequestLog
 from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send
+from gym_failures.marks import cause_of, members_of
 
 if TYPE_CHECKING:
     from contextvars import Token
@@ -110,6 +111,15 @@ class Exchange:
         if error is not None:
             self.observe(error)
 
+    def begin(self, status: int) -> None:
+        """Take note, in the app's own task, that it begins to answer."""
+        with _GUARD:
+            if status < limits.HTTP_FINAL_STATUS_MIN:
+                return
+            if status >= limits.SERVER_ERROR_STATUS:
+                self.observe_handled()
+            self.begun = True
+
     def leave_span(self, ends: Callable[[], bool]) -> None:
         """Decide the own failure before the reply starts, if the request's span `ends` right here."""
         with _GUARD:
@@ -136,8 +146,12 @@ class Exchange:
         if message["type"] == "http.response.start":
             message = self._start(message)
         else:
-            if body := message.get("body"):
-                self._last_byte = body[-1:]
+            try:
+                if body := message.get("body"):
+                    self._last_byte = body[-1:]
+            except Exception:
+                with _GUARD:
+                    raise
             last = not message.get("more_body") and is_last(message, trailers=self._trailers)
         try:
             if last and (self._gone or self.log.has_failures) and (ending := self._end_of_stream()) is not None:
@@ -240,6 +254,8 @@ class Exchange:
         self.log.settle(error)
 
     def _comment(self) -> Message | None:
+        if self._trailers:
+            return None  # The body may have ended, and nothing of a body can follow then.
         if takes_a_comment(self._scope, self._headers) and self.log.recorder.config.replies_to(self._scope):
             return comment(self.log, bytes(self._last_byte))
         return None
@@ -247,6 +263,6 @@ class Exchange:
 
 def _bare(error: BaseException) -> BaseException:
     """Return the one exception of a group that a task group wrapped it into; the group says nothing more."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1 and error.__cause__ is None:
-        error = error.exceptions[0]
+    while len(members := members_of(error)) == 1 and cause_of(error) is None:
+        error = members[0]
     return error

@@ -12,7 +12,6 @@ from typing import Final
 from opentelemetry import context
 from opentelemetry.context import Context
 
-from gym_failures import limits
 from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
@@ -90,9 +89,10 @@ class FailureMiddleware:
         caller = current.get()
         if caller is not None:
             log.refuse_span(caller.span)
-            exchange.undo = close_off_operation()
         log.find_span(AT_ENTRY)
         exchange.received = _attach_received(scope)
+        if caller is not None:
+            exchange.undo = close_off_operation()
         exchange.outside = current.set(log)
         scope[SCOPE_KEY] = exchange
         return exchange
@@ -140,20 +140,20 @@ class _Watched:
 
     async def __call__(self, message: Message) -> None:
         kind = message["type"]
-        exchange = self._exchange
-        if kind == "http.response.start" and message["status"] >= limits.HTTP_FINAL_STATUS_MIN:
-            if message["status"] >= limits.SERVER_ERROR_STATUS:
-                exchange.observe_handled()
-            exchange.begun = True
+        if kind == "http.response.start":
+            self._exchange.begin(message["status"])
         await self._send(message)
         if kind == "http.response.body" and not message.get("more_body"):
-            exchange.ended = True
+            self._exchange.ended = True
 
 
 def _leave_context(exchange: Exchange) -> None:
     """Take back what was set in the context for this request."""
     if exchange.outside is not None:
-        current.reset(exchange.outside)
+        try:
+            current.reset(exchange.outside)
+        except ValueError:
+            return  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
     if exchange.received is not None:
         context.detach(exchange.received)
     if exchange.undo is not None:
@@ -162,7 +162,10 @@ def _leave_context(exchange: Exchange) -> None:
 
 def _attach_received(scope: Scope) -> Token[Context] | None:
     """Put a report that the request brings where `get_report` finds it; most bring none."""
-    for name, _ in scope["headers"]:
+    headers = scope.get("headers", ())
+    if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
+        scope["headers"] = headers = list(headers)  # ASGI allows what can be read only once; the app reads it too.
+    for name, _ in headers:
         if len(name) == len(HEADER) and is_report(name):
-            return context.attach(_propagator.extract(scope["headers"]))
+            return context.attach(_propagator.extract(headers))
     return None
