@@ -29,6 +29,7 @@ from gym_failures.propagation import (
     set_report,
 )
 from gym_failures.records import FailureEvent, FailureReport
+from gym_failures.semconv import HEADER_NAME
 from tests import strategies
 
 NAME = "gym-failure-report"
@@ -286,3 +287,16 @@ def test_opentelemetry_finds_the_propagator_by_its_name():
 def test_what_the_environment_does_not_name_is_not_in_force():
     """Importing the package changes no propagator of the process."""
     assert NAME not in propagate.get_global_textmap().fields
+
+
+@pytest.mark.parametrize(("value", "works"), [("false", False), ("true", True), ("maybe", True)])
+def test_the_switch_of_the_package_is_the_propagators_too(monkeypatch, value, works):
+    """With GYM_FAILURES_ENABLED=false nothing is read and nothing written; a wrong value is no reason to fail here."""
+    monkeypatch.setenv("GYM_FAILURES_ENABLED", value)
+    propagator = FailureReportPropagator()
+    carrier = {}
+    with set_report(FailureReport(omitted=True)):
+        propagator.inject(carrier)
+    assert bool(carrier) == works
+    carrier = {HEADER_NAME: encode_report(FailureReport(omitted=True))}
+    assert (get_report(propagator.extract(carrier, Context())) is not None) == works

@@ -22,8 +22,8 @@ def disagreements(sent: FailureReport | None, rebuilt: RebuiltReport | None) -> 
 
     `sent` is None for a reply without a report, `rebuilt` (by request) is None where no span tells of a failure. Both
     have the same own failure and the same events, field by field, up to texts that were cut. `rebuilt` may
-    have more: events that came after the reply, those that only a process further down knows of, and those that `sent`
-    says it has left out. A difference is named by event and attribute; values, which can hold secrets, are not quoted.
+    have more: events that came after the reply, the own failure among them, those that only a process further down
+    knows of, and those that `sent` says it has left out. A difference is named by event and attribute; values, which can hold secrets, are not quoted.
     """
     return list(_disagreements(FailureReport() if sent is None else sent, rebuilt))
 
@@ -34,7 +34,9 @@ def _disagreements(sent: FailureReport, rebuilt: RebuiltReport | None) -> Iterat
             yield "no span tells of it"
         return
     told = rebuilt.report
-    if told.failure_id != sent.failure_id:
+    # What fails after the header is decided too late for any reply that is no event stream.
+    decided_late = sent.failure_id is None and told.failure_id in rebuilt.late
+    if told.failure_id != sent.failure_id and not decided_late:
         yield f"the own failure is {sent.failure_id} in the reply and {told.failure_id} in the trace"
     if rebuilt.missing_causes and not sent.omitted:
         yield f"the trace lacks {', '.join(rebuilt.missing_causes)}"

@@ -30,7 +30,7 @@ from gym_failures.operations import Attempt, current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
-from gym_failures.recording import NORMAL_ENDS, adopt, current, owner_of
+from gym_failures.recording import adopt, current, is_a_normal_end, owner_of
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import repair
 
@@ -282,7 +282,7 @@ class FailureLog:
         if self._token is not None:
             _reset(self._token)
             self._token = None
-        self.settle(None if isinstance(error, NORMAL_ENDS) else error)
+        self.settle(None if error is None or is_a_normal_end(error) else error)
         if self._outer is not None:
             with _LOG:
                 self._outer._absorb(self)  # noqa: SLF001 - of the same class

@@ -19,7 +19,8 @@ from opentelemetry.propagators.textmap import (
 )
 
 from gym_failures import limits, selfmetrics
-from gym_failures.guard import Guard
+from gym_failures.config import Config, ConfigError
+from gym_failures.guard import Guard, warn_once
 from gym_failures.header import check_budget, decode_reports, encode
 from gym_failures.records import FailureReport
 from gym_failures.semconv import HEADER_NAME
@@ -64,13 +65,15 @@ class FailureReportPropagator(TextMapPropagator):
     """Carry failure reports in the header `gym-failure-report`, beside trace context and baggage.
 
     `OTEL_PROPAGATORS=tracecontext,baggage,gym_failures` puts it in force. `budget` is the longest value that is
-    written, in bytes; raises what `header.check_budget` raises. Reports go out as they were set: what must not leave
-    the process is for whoever sets them to leave out.
+    written, in bytes; raises what `header.check_budget` raises. When it is not `enabled` (None reads
+    ``GYM_FAILURES_ENABLED``) it does nothing. Reports go out as they were set: what must not leave the process is for
+    whoever sets them to leave out.
     """
 
-    def __init__(self, *, budget: int = limits.HEADER_BUDGET) -> None:
+    def __init__(self, *, budget: int = limits.HEADER_BUDGET, enabled: bool | None = None) -> None:
         check_budget(budget)
         self._budget: Final = budget
+        self._enabled: Final = _is_enabled() if enabled is None else enabled
 
     @property
     def fields(self) -> set[str]:
@@ -87,6 +90,8 @@ class FailureReportPropagator(TextMapPropagator):
         """
         if context is None:
             context = get_current()
+        if not self._enabled:
+            return context
         with _extracting:
             values = header_values(carrier) if getter is default_getter else getter.get(carrier, HEADER_NAME)
             report = decode_reports(values) if values else None
@@ -99,11 +104,20 @@ class FailureReportPropagator(TextMapPropagator):
     ) -> None:
         """Write the report that was set to go out in `context` (None is the current one), if any; raises nothing."""
         with _injecting:
-            report = get_outgoing(context)
+            report = get_outgoing(context) if self._enabled else None
             if report is not None:
                 value, was_cut = encode(report, budget=self._budget)
                 setter.set(carrier, HEADER_NAME, value)
                 selfmetrics.header_written(len(value), was_cut=was_cut)
+
+
+def _is_enabled() -> bool:
+    """Tell what the environment says; a wrong one is no reason to fail where OpenTelemetry loads its propagators."""
+    try:
+        return Config.from_env().enabled
+    except ConfigError as error:
+        warn_once("propagator:config", "%s; the defaults are used instead", error)
+        return True
 
 
 def header_values(carrier: object) -> list[object]:

@@ -166,7 +166,7 @@ class FailureRecorder:
             line["trace_id"] = f"{context.trace_id:032x}"
             line["span_id"] = f"{context.span_id:016x}"
         line.update(self._attributes(event, origin, late=late))
-        self._lines.warning("%s", json.dumps(line, ensure_ascii=False, separators=(",", ":")))
+        self._lines.warning("%s", json.dumps(line, separators=(",", ":")))
 
     def _labels_of(self, event: FailureEvent) -> dict[str, str | bool]:
         # `_value_` is the documented field behind `value`, whose descriptor costs as much as all the rest here.

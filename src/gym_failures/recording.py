@@ -30,9 +30,6 @@ _OBSERVE: Final = Guard("observe")
 _NO_OWNER: Final = "process"
 _TRACE_OWNER: Final = "trace:"
 
-NORMAL_ENDS: Final = (GeneratorExit, StopIteration, StopAsyncIteration)
-"""What leaves a block of code without anything having failed: the ends of generators and iterators."""
-
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
@@ -128,6 +125,13 @@ def _record_exception(
     return None if found.own is None else clean.get(found.own.event_id, found.own)
 
 
+def is_a_normal_end(error: BaseException) -> bool:
+    """Tell whether nothing has failed when `error` leaves a block: an iterator, or the program, came to its end."""
+    if isinstance(error, SystemExit):
+        return error.code is None or error.code == 0
+    return isinstance(error, GeneratorExit | StopIteration | StopAsyncIteration)
+
+
 def owner_of(span: Span) -> str:
     """Return the token of marks that are left where there is no log: one for all that happens in the span's trace."""
     context = span.get_span_context()
@@ -195,7 +199,7 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Record `error`, if there is one and it is more than the normal end of a generator or an iterator."""
-        if error is not None and not isinstance(error, NORMAL_ENDS):
+        if error is not None and not is_a_normal_end(error):
             with _OBSERVE:
                 self._observe(error)
         if self._started is not None:

@@ -1,6 +1,7 @@
 """`observe` records what leaves it, once, and changes nothing."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from typing import Self
 
@@ -135,6 +136,14 @@ def test_generator_functions_are_refused_when_decorated() -> None:
 
     with pytest.raises(TypeError, match="generators"):
         observe("agent")(numbers)
+
+
+@pytest.mark.parametrize(("code", "failures"), [(None, 0), (0, 0), (1, 1), ("no configuration", 1), ([], 1)])
+def test_a_program_that_ends_well_has_not_failed(telemetry: Telemetry, code: object, failures: int) -> None:
+    """SystemExit is a failure only where its code says so."""
+    with pytest.raises(SystemExit), observe("harness"):
+        sys.exit(code)  # type: ignore[arg-type]
+    assert telemetry.count(failure_kind="shutdown") == failures
 
 
 @pytest.mark.parametrize(("boundary", "stage"), [("kitchen", None), ("agent", "lunch")])
