@@ -21,9 +21,10 @@ def disagreements(sent: FailureReport | None, rebuilt: RebuiltReport | None) -> 
     """Return where a reply's report and the one rebuilt from the same request's spans differ; empty if they agree.
 
     `sent` is None for a reply without a report, `rebuilt` (by request) is None where no span tells of a failure. Both
-    have the same own failure and the same events, field by field, up to texts that were cut. `rebuilt` may
-    have more: events that came after the reply, the own failure among them, those that only a process further down
-    knows of, and those that `sent` says it has left out. A difference is named by event and attribute; values, which can hold secrets, are not quoted.
+    have the same own failure and the same events, field by field, up to texts that were cut. `rebuilt` may have more:
+    events that came after the reply, the own failure among them, those that only a process further down knows of, and
+    those that `sent` says it has left out. A difference is named by event and attribute; values, which can hold
+    secrets, are not quoted.
     """
     return list(_disagreements(FailureReport() if sent is None else sent, rebuilt))
 
