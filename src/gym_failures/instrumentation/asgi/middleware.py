@@ -24,7 +24,7 @@ from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import current
 
 _GUARD: Final = Guard("asgi")
-_propagator: Final = FailureReportPropagator()
+_propagator: Final = FailureReportPropagator(enabled=True)  # The middleware has looked at the switch already.
 
 
 class FailureMiddleware:
