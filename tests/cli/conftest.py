@@ -20,10 +20,10 @@ class Ended(NamedTuple):
 
 @pytest.fixture
 def command(capsys, monkeypatch):
-    """Give what runs the command with arguments, and with bytes as its standard input."""
+    """Give what runs the command with arguments, and with bytes as its standard input; None closes it."""
 
     def run(*arguments, given=b""):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        monkeypatch.setattr(sys, "stdin", None if given is None else io.TextIOWrapper(io.BytesIO(given)))
         with pytest.raises(SystemExit) as end:
             app([*map(str, arguments)], prog_name="gym-failures")
         output, errors = capsys.readouterr()

@@ -118,6 +118,15 @@ def test_standard_input(command, name):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_closed_standard_input(command, write, name):
+    """Where standard input is closed, as some daemons have it, files are read as ever, and a dash is wrong use."""
+    assert command(name, write(FAILED), given=None).status == 0
+    ended = command(name, "-", given=None)
+    assert (ended.status, ended.output) == (2, "")
+    assert "standard input is closed" in ended.errors
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_an_unreadable_place_is_named_and_costs_nothing_else(command, write, name):
     """A damaged line is skipped, and named with its file on standard error; the rest is read."""
     path = write(FAILED)

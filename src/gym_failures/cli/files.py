@@ -41,11 +41,17 @@ ExitCode = Annotated[
 ]
 
 
+def _standard_input() -> "BufferedReader":
+    return cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO
+
+
 def read(files: Sequence[Path], unit: Unit) -> Reports:
     """Return the reports in `files`; says what was skipped, and ends the command when there was nothing else."""
-    standard_input = cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO
-    sources = [standard_input if str(path) == _STANDARD_INPUT else path for path in files]
     console = err()
+    if sys.stdin is None and Path(_STANDARD_INPUT) in files:
+        console.print("gym-failures: standard input is closed")
+        raise typer.Exit(exits.USAGE)
+    sources = [_standard_input() if str(path) == _STANDARD_INPUT else path for path in files]
     try:
         with needs("reading"):
             reports = read_files(sources, by=unit.value)
