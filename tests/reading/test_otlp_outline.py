@@ -14,7 +14,7 @@ from gym_failures.reading.otlp_line import decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
 from gym_failures.reading.search import count, find
 from tests.spans import TRACE, span_id
-from tests.strategies import span_layouts
+from tests.strategies import span_layouts, stored_spans
 
 OTHER_TRACE = "1" * 32
 
@@ -158,6 +158,41 @@ def test_unwanted_spans_are_not_decoded():
     many = line([fine(number) for number in range(1, 50)] + [failed(50)] + [fine(number) for number in range(51, 99)])
     (thin,) = thinned(outline(many), {key_of(TRACE)})
     assert [span.span_id for span in parse(thin).spans] == [span_id(50), span_id(98)]
+
+
+def as_exported(record):
+    """Return a span record as exporters write it, without what is empty."""
+    fields = {
+        "traceId": record.trace_id,
+        "spanId": record.span_id,
+        "parentSpanId": record.parent_id,
+        "name": record.name,
+        "kind": int(record.kind),
+        "startTimeUnixNano": str(record.start_ns),
+        "endTimeUnixNano": str(record.end_ns),
+        "attributes": [text(*pair) for pair in record.attributes.items()],
+        "events": [
+            {
+                "timeUnixNano": str(event.time_ns),
+                "name": event.name,
+                "attributes": [text(name, str(value)) for name, value in event.attributes.items()],
+            }
+            for event in record.events
+        ],
+        "droppedEventsCount": record.dropped_events,
+    }
+    return {name: value for name, value in fields.items() if value}
+
+
+@given(stored_spans(), st.sampled_from(["trace", "request", "rollout"]), st.integers(1, 4))
+def test_what_is_not_decoded_changes_no_report(spans, by, batch):
+    """Whatever the spans are, the reports are those that come of decoding all spans of the failing traces."""
+    exported = [as_exported(span) for span in spans]
+    data = b"".join(line(exported[start : start + batch]) for start in range(0, len(spans), batch))
+    traces = failing_traces([data])
+    assert list(read_reports(data, by=by)) == rebuild(
+        [span for span in parse(data).spans if span.trace_id in traces], by=by
+    )
 
 
 @given(st.data())

@@ -3,10 +3,10 @@
 Every source turns what it holds into `SpanRecord`s; what comes after them knows no store.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from gym_failures import limits
 
@@ -78,22 +78,30 @@ class SpanRecord:
     resource: Mapping[str, object] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class QuietSpan:
+class QuietSpan(Protocol):
     """A stored span that tells of no failure, and so matters only for where it stands among others.
 
     Its fields are those of `SpanRecord`, but that `parent_id` may be empty.
     """
 
-    trace_id: str
-    span_id: str
-    parent_id: str | None
-    kind: SpanKind
-    start_ns: int
-    end_ns: int
-    dropped_events: int
-    record: Callable[[], SpanRecord]
-    """Reads the whole span."""
+    @property
+    def trace_id(self) -> str: ...  # noqa: D102 - as above, and so for the others
+    @property
+    def span_id(self) -> str: ...  # noqa: D102
+    @property
+    def parent_id(self) -> str | None: ...  # noqa: D102
+    @property
+    def kind(self) -> SpanKind: ...  # noqa: D102
+    @property
+    def start_ns(self) -> int: ...  # noqa: D102
+    @property
+    def end_ns(self) -> int: ...  # noqa: D102
+    @property
+    def dropped_events(self) -> int: ...  # noqa: D102
+
+    def record(self) -> SpanRecord:
+        """Read the whole span."""
+        ...
 
 
 Span = SpanRecord | QuietSpan

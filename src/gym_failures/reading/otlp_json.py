@@ -7,9 +7,10 @@ those traces and once to read their spans, and what is not wanted is searched an
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from gym_failures.reading.model import Parsed, Span, Tally, whole
+from gym_failures.reading.otlp_contents import NOTHING
 from gym_failures.reading.otlp_line import decode_line, decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_lines, telling_traces, thinned
-from gym_failures.reading.otlp_skeleton import Process, ResourceSkeleton, read_span, tells
+from gym_failures.reading.otlp_skeleton import ResourceSkeleton, spans_of
 from gym_failures.reading.otlp_values import as_bytes, json_bytes
 from gym_failures.reading.search import count
 
@@ -38,14 +39,14 @@ def parse_lines(texts: Iterable[str | bytes], tally: Tally, *, traces: Collectio
             resources = decode_plain(thinned(outlined, wanted))
             if resources is not None:
                 tally.spans += len(outlined.starts)
-                yield from _spans(resources, traces)
+                yield from _wanted(resources, traces)
                 continue
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or line.isspace():
                 continue
             resources, faults = decode_line(line)
             tally.spans += sum(len(scope.spans) for resource in resources for scope in resource.scope_spans)
-            yield from _spans(resources, traces)
+            yield from _wanted(resources, traces)
             for fault in faults:
                 tally.skip(at, fault)
 
@@ -87,19 +88,10 @@ def _failing(line: bytes) -> Iterable[str]:
     traces = telling_traces(line)
     if traces is not None:
         return traces
-    return [
-        span.trace_id.lower()
-        for resource in decode_line(line).resources
-        for scope in resource.scope_spans
-        for span in scope.spans
-        if tells(span)
-    ]
+    return [span.trace_id for span in spans_of(decode_line(line).resources) if span.tells()]
 
 
-def _spans(resources: Iterable[ResourceSkeleton], traces: Collection[str] | None) -> Iterator[Span]:
-    for resource in resources:
-        process = Process(resource.resource)
-        for scope in resource.scope_spans:
-            for span in scope.spans:
-                if traces is None or span.trace_id.lower() in traces:
-                    yield read_span(span, process)
+def _wanted(resources: Iterable[ResourceSkeleton], traces: Collection[str] | None) -> Iterator[Span]:
+    for span in spans_of(resources):
+        if traces is None or span.trace_id in traces:
+            yield span.record() if span.events is not NOTHING or span.tells() else span

@@ -8,17 +8,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from gym_failures.reading.otlp_skeleton import (
-    FAULTS,
-    REQUEST,
-    SPAN,
-    SPAN_ID_SIZE,
-    TRACE_ID_SIZE,
-    Raw,
-    ResourceSkeleton,
-    ScopeSkeleton,
-    SpanSkeleton,
-)
+from gym_failures.reading.otlp_contents import FAULTS, SPAN_ID_SIZE, TRACE_ID_SIZE, Raw
+from gym_failures.reading.otlp_skeleton import REQUEST, SPAN, ResourceSkeleton, ScopeSkeleton, SpanSkeleton, spans_of
 from gym_failures.reading.otlp_values import count, hex_id, integer, json_bytes, plain_json, span_kind
 
 _RECORD_START: Final = re.compile(rb'(?=\{\s*"resource_?[sS]pans")')
@@ -42,7 +33,7 @@ class Decoded(NamedTuple):
 
 
 def decode_plain(lines: Iterable[bytes]) -> list[ResourceSkeleton] | None:
-    """Decode several lines at once; None where any of them needs more care."""
+    """Decode several lines at once, whose ids have no capitals; None where any of the lines needs more care."""
     try:
         requests = REQUEST.decode_lines(b"\n".join(lines))
     except FAULTS:
@@ -53,9 +44,16 @@ def decode_plain(lines: Iterable[bytes]) -> list[ResourceSkeleton] | None:
 def decode_line(line: bytes) -> Decoded:
     """Decode one line; whatever it holds, this does not raise."""
     try:
-        return Decoded(REQUEST.decode(line).resource_spans, [])
+        resources = REQUEST.decode(line).resource_spans
     except FAULTS:
         return _decode_carefully(line)
+    for span in spans_of(resources):
+        span.trace_id, span.span_id, span.parent_id = (
+            span.trace_id.lower(),
+            span.span_id.lower(),
+            span.parent_id.lower(),
+        )
+    return Decoded(resources, [])
 
 
 def _decode_carefully(line: bytes) -> Decoded:

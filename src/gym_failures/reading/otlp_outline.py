@@ -111,15 +111,17 @@ def thinned(outlined: Outline, wanted: Container[bytes]) -> Iterator[bytes]:
     indexes = [index for index, key in enumerate(keys) if key in wanted]
     done = 0
     while done < len(indexes):
-        start, end = _line_around(text, starts[indexes[done]])
-        low = bisect_left(starts, start, 0, indexes[done])
-        high = bisect_left(starts, end, indexes[done])
-        beyond = bisect_left(indexes, high, done)
+        first = indexes[done]
+        start, end = _line_around(text, starts[first])
+        low = bisect_left(starts, start, 0, first)
+        high = bisect_left(starts, end, first)
         if high - low == 1:
+            done += 1
             yield text[start:end]
-        else:
-            bounds = [*starts[low:high], end]
-            yield text[start : bounds[0]] + _thinned(text, bounds, [index - low for index in indexes[done:beyond]])
+            continue
+        beyond = bisect_left(indexes, high, done)
+        bounds = [*starts[low:high], end]
+        yield text[start : bounds[0]] + _thinned(text, bounds, [index - low for index in indexes[done:beyond]])
         done = beyond
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from gym_failures.reading.forest import Forest, plant
-from gym_failures.reading.model import QuietSpan, Span, SpanKind, SpanRecord
+from gym_failures.reading.model import Span, SpanKind, SpanRecord
 from gym_failures.reading.outcome import Units, units_of
 from gym_failures.reading.rebuilt import Group, RebuiltReport, report_of
 from gym_failures.reading.rollouts import rollouts_of
@@ -28,7 +28,7 @@ class _Label(NamedTuple):
     """Tells apart what has no key."""
 
 
-def rebuild(spans: "Iterable[Span | ReadableSpan]", *, by: By = "trace") -> list[RebuiltReport]:
+def rebuild(spans: "Iterable[SpanRecord | ReadableSpan]", *, by: By = "trace") -> list[RebuiltReport]:
     """Return a report of each trace, request or rollout in which anything failed, the earliest first.
 
     Spans are `SpanRecord`s or the SDK's own, in any order, and may come twice. A request is a server's span and what is
@@ -39,9 +39,14 @@ def rebuild(spans: "Iterable[Span | ReadableSpan]", *, by: By = "trace") -> list
     Raises ValueError when `by` is none of the three, and TypeError for what is no span. Takes time in proportion to the
     spans and to what is returned.
     """
+    return rebuild_stored((span if isinstance(span, SpanRecord) else from_readable_span(span) for span in spans), by=by)
+
+
+def rebuild_stored(spans: Iterable[Span], *, by: By) -> list[RebuiltReport]:
+    """Do what `rebuild` does, with spans some of which are not read as a whole."""
     if by not in get_args(By):
         raise ValueError(f"by is {by!r}, and not one of {', '.join(get_args(By))}")
-    forest = plant(span if isinstance(span, SpanRecord | QuietSpan) else from_readable_span(span) for span in spans)
+    forest = plant(spans)
     heard = list(witnesses(forest.spans))
     labels = _rollout_labels(forest) if by == "rollout" else _trace_labels(forest)
     units = units_of(forest, labels, heard)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gym_failures import limits
 from gym_failures.reading.model import Skip, Span, SpanRecord, Tally
-from gym_failures.reading.rebuild import By, rebuild
+from gym_failures.reading.rebuild import By, rebuild, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
 from gym_failures.reading.sources.files import File, blocks, is_path, opened
 
@@ -75,7 +75,7 @@ def _read(sources: Mapping[str, File], by: By) -> Reports:
                 start = file.tell()
                 traces |= failing_traces(blocks(file))
                 file.seek(start)
-        reports = rebuild(_spans(held, tallies, traces), by=by)
+        reports = rebuild_stored(_spans(held, tallies, traces), by=by)
     skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
     skips = sum(tally.skips for tally in tallies.values())
     if skips:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from gym_failures import semconv
 from gym_failures.attributes import AttributesError, read_attributes
 from gym_failures.fields import EVENT_ID, FLAG
-from gym_failures.reading.model import QuietSpan, Span, SpanRecord
+from gym_failures.reading.model import Span, SpanRecord
 from gym_failures.records import FailureEvent
 from gym_failures.text import was_cut
 
@@ -47,7 +47,7 @@ class Witness:
 def witnesses(spans: Sequence[Span]) -> Iterator[Witness]:
     """Yield those of `spans` that have something to say, in their order."""
     for position, span in enumerate(spans):
-        if isinstance(span, QuietSpan):
+        if not isinstance(span, SpanRecord):
             continue
         witness = _hear(position, span)
         if witness.copies or witness.unreadable or witness.own_id is not None or witness.omitted:
