@@ -8,54 +8,30 @@ failures, when the counters say something else, or when the memory is over the b
 """
 
 import asyncio
-import gc
 import json
-import logging
-import resource
-import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import psutil
-import uvicorn
-from fastapi import FastAPI
-from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from load_server import BACKLOG, HOST, KIND, ONE_IN, allow_descriptors
 
 from gym_failures import semconv
-from gym_failures.config import Config
-from gym_failures.errors import FailureError
 from gym_failures.header import decode_report
-from gym_failures.instrumentation import instrument_app
-from gym_failures.recorder import FailureRecorder
-from gym_failures.recording import record_failure
 
 REQUESTS: Final = 16_000
-ONE_IN: Final = 20
-"""Of so many requests one fails; of these, every other one survives what it observed and answers 200."""
 BUDGET_BYTES: Final = 2_048
 """Most memory of ours, a request in flight."""
 WARM_UP: Final = 400
-CONNECTING: Final = 256
-"""Connections that are opened at the same time; more than a server's backlog holds would be refused."""
-DESCRIPTORS: Final = REQUESTS + 1_000
-HOST: Final = "127.0.0.1"
+SERVER: Final = Path(__file__).with_name("load_server.py")
 SIDES: Final = ("without", "with")
-KIND: Final = "verifier_error"
 
 
 def main() -> int:
     """Print the table; return 1 when a reply is wrong or the budget does not hold."""
-    if len(sys.argv) > 1:
-        serve(ours=sys.argv[1] == "with")
-        return 0
     allow_descriptors()
     runs = {side: asyncio.run(load(side)) for side in SIDES}
     print(f"{REQUESTS:,} in flight{'':<10}" + "".join(f"{side:>12}" for side in SIDES))
@@ -73,109 +49,6 @@ def main() -> int:
     for name, holds in checks.items():
         print(f"{name:<50}{'holds' if holds else 'MISSED'}")
     return 0 if all(checks.values()) else 1
-
-
-# --- The server -------------------------------------------------------------------------------------------------------
-
-
-class Nowhere(SpanExporter):
-    """Takes spans and drops them."""
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Drop them."""
-        return SpanExportResult.SUCCESS if spans else SpanExportResult.FAILURE
-
-
-def serve(*, ours: bool) -> None:
-    """Serve until the process is ended; the first line of output is the port."""
-    logging.disable(logging.CRITICAL)
-    allow_descriptors()
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
-    reader = InMemoryMetricReader()
-    meters = MeterProvider([reader])
-    app = make_app(reader)
-    FastAPIInstrumentor.instrument_app(
-        app, tracer_provider=provider, meter_provider=meters, excluded_urls="state/.*,release"
-    )
-    if ours:
-        recorder = FailureRecorder(Config(), tracer_provider=provider, meter_provider=meters)
-        instrument_app(app, boundary="resources_server", recorder=recorder)
-    listening = socket.create_server((HOST, 0), backlog=CONNECTING)
-    print(listening.getsockname()[1], flush=True)
-    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
-    uvicorn.Server(config).run([listening])
-
-
-class Gate:
-    """Holds back whoever comes, until it is opened."""
-
-    def __init__(self) -> None:
-        self.held = 0
-        self._came = asyncio.Condition()
-        self._opened = asyncio.Event()
-
-    async def pass_through(self) -> None:
-        """Wait until it is opened."""
-        async with self._came:
-            self.held += 1
-            self._came.notify_all()
-        await self._opened.wait()
-
-    async def holds(self, count: int) -> None:
-        """Wait until it holds back so many."""
-        async with self._came:
-            await self._came.wait_for(lambda: self.held >= count)
-
-    def open(self) -> None:
-        """Let all go."""
-        self._opened.set()
-
-
-def make_app(reader: InMemoryMetricReader) -> FastAPI:
-    """Return an app that holds requests back, tells how it stands, and lets them go."""
-    app = FastAPI()
-    gates = [Gate()]
-
-    @app.get("/held/{number}")
-    async def hold(number: int) -> dict[str, int]:
-        await gates[-1].pass_through()
-        if number % ONE_IN == 0:
-            error = FailureError(KIND, boundary="resources_server", reason=f"request {number}")
-            if number % (2 * ONE_IN) == 0:
-                raise error
-            record_failure(error)
-            await asyncio.sleep(0)  # All the others take their turns before this one answers.
-        return {"number": number}
-
-    @app.get("/state/{count}")
-    async def state(count: int) -> dict[str, int]:
-        await gates[-1].holds(count)
-        gc.collect()
-        return {"memory": psutil.Process().memory_info().rss, "counted": number_of(reader, semconv.METRIC_FAILURES)}
-
-    @app.get("/release")
-    async def release() -> None:
-        gates.pop().open()
-        gates.append(Gate())
-
-    return app
-
-
-def number_of(reader: InMemoryMetricReader, name: str) -> int:
-    """Return the sum of a counter over all of its labels."""
-    data = reader.get_metrics_data()
-    found = [
-        metric
-        for resource_metrics in (data.resource_metrics if data else ())
-        for scope_metrics in resource_metrics.scope_metrics
-        for metric in scope_metrics.metrics
-        if metric.name == name
-    ]
-    return sum(int(getattr(point, "value", 0)) for metric in found for point in metric.data.data_points)
-
-
-# --- The client -------------------------------------------------------------------------------------------------------
 
 
 class Run(NamedTuple):
@@ -244,7 +117,7 @@ async def load(side: str) -> Run:
 
 async def held(port: int, numbers: range) -> tuple[dict[str, int], list[bytes]]:
     """Return how the server stands with all those requests in flight, and then their replies."""
-    connecting = asyncio.Semaphore(CONNECTING)
+    connecting = asyncio.Semaphore(BACKLOG)  # More at a time could be refused.
 
     async def begin(number: int) -> asyncio.Future[bytes]:
         async with connecting:
@@ -298,21 +171,13 @@ def verdict(number: int, reply: bytes, *, ours: bool) -> tuple[bool, bool]:
 @contextmanager
 def served(side: str) -> Iterator[int]:
     """Give the port of a new server process within the block."""
-    command = [sys.executable, __file__, side]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - this very file
+    command = [sys.executable, str(SERVER), side]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:  # noqa: S603 - our own script
         try:
             assert server.stdout is not None  # noqa: S101 - it is a pipe
             yield int(server.stdout.readline())
         finally:
             server.kill()
-
-
-def allow_descriptors() -> None:
-    """Let this process have a socket for each request."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if most != resource.RLIM_INFINITY and most < DESCRIPTORS:
-        raise SystemExit(f"the limit of open files is {most:,}, and {DESCRIPTORS:,} are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, most))
 
 
 if __name__ == "__main__":
