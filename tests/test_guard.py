@@ -39,6 +39,20 @@ def test_an_error_of_ours_is_swallowed_counted_and_reported(caplog, dropped):
     assert "test_guard.py" in line
 
 
+def test_an_error_that_was_caught_is_reported_like_one_of_the_block(caplog, dropped):
+    """`Guard.report` counts and says what the block does, with the place where the error was raised."""
+    try:
+        raise ZeroDivisionError("text of a peer")
+    except ZeroDivisionError as error:
+        Guard("codec").report(error)
+        with pytest.raises(ZeroDivisionError), reraised():
+            Guard("codec").report(error)
+    assert dropped == ["codec"]
+    (line,) = warnings_of(caplog)
+    assert line.startswith("internal error in codec (ZeroDivisionError)")
+    assert "test_guard.py" in line
+
+
 def test_the_report_quotes_nothing(caplog, dropped):
     """The line does not hold the error's message, which can quote what a peer sent (opentelemetry-kotlin#967)."""
     secret = "sk-" + "secret"

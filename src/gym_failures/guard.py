@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 
 # A dict, because `setdefault` looks and claims in one atomic step: no lock that a fork could copy in its locked state.
 _said: dict[str, object] = {}
-_reraise = False
+_reraising = 0
 
 
 def warn_once(cause: str, message: str, *args: object) -> None:
@@ -33,13 +33,16 @@ def warn_once(cause: str, message: str, *args: object) -> None:
 
 @contextmanager
 def reraised() -> Iterator[None]:
-    """Let our own errors through within the block, so that no defect hides in a test; process-wide."""
-    global _reraise  # noqa: PLW0603 - one switch a process
-    before, _reraise = _reraise, True
+    """Let our own errors through within the block, so that no defect hides in a test; process-wide.
+
+    Blocks may overlap in any way, as fixtures of async tests do.
+    """
+    global _reraising  # noqa: PLW0603 - one switch a process
+    _reraising += 1
     try:
         yield
     finally:
-        _reraise = before
+        _reraising -= 1
 
 
 class Guard:
@@ -64,8 +67,21 @@ class Guard:
 
         The report says type and place, never the message, which can quote what a peer sent.
         """
-        if error is None or not isinstance(error, Exception) or _reraise:
+        if error is None or not isinstance(error, Exception) or _reraising:
             return False
+        self._report(error, trace)
+        return True
+
+    def report(self, error: Exception) -> None:
+        """Do what the end of the block does with `error`, for an ``except`` where entering a block costs too much.
+
+        Raises `error` within `reraised`.
+        """
+        if _reraise:
+            raise error
+        self._report(error, error.__traceback__)
+
+    def _report(self, error: Exception, trace: TracebackType | None) -> None:
         try:
             selfmetrics.dropped(self._cause)
             key = f"guard:{self._cause}"
@@ -79,4 +95,3 @@ class Guard:
                 )
         except Exception:  # noqa: BLE001, S110 - a broken meter or log handler must not reach the host either
             pass
-        return True

@@ -250,7 +250,8 @@ class FailureLog:
 
     def seal(self) -> None:
         """Say that the reply's header is written: what is recorded from now on is marked late."""
-        self._state = max(self._state, self._SEALED)
+        if self._state == self._OPEN:
+            self._state = self._SEALED
 
     def close(self) -> None:
         """End the log: what is recorded from now on goes on short spans of its own and is kept nowhere."""

@@ -149,9 +149,8 @@ class Exchange:
             try:
                 if body := message.get("body"):
                     self._last_byte = body[-1:]
-            except Exception:
-                with _GUARD:
-                    raise
+            except Exception as error:  # noqa: BLE001 - as the guard does
+                _GUARD.report(error)
             last = not message.get("more_body") and is_last(message, trailers=self._trailers)
         try:
             if last and (self._gone or self.log.has_failures) and (ending := self._end_of_stream()) is not None:
@@ -187,18 +186,20 @@ class Exchange:
     # --- Within -------------------------------------------------------------------------------------------------------
 
     def _start(self, message: Message) -> Message:
-        with _GUARD:
+        try:
             status = message["status"]
             if self._started or status < limits.HTTP_FINAL_STATUS_MIN:
                 return message
             self.begun = self._started = True
-            self._trailers = "trailers" in message and bool(message["trailers"])
+            self._trailers = bool(message.get("trailers"))
             message, headers = with_readable_headers(message)
             self._headers = headers
             relayed = relayed_values(headers)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
                 message = self._decide(message, status, relayed)
             self.log.seal()
+        except Exception as error:  # noqa: BLE001 - as the guard does
+            _GUARD.report(error)
         return message
 
     def _decide(self, message: Message, status: int, relayed: list[bytes]) -> Message:

@@ -16,7 +16,7 @@ from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
 from gym_failures.instrumentation.asgi.request_log import AT_ENTRY, WITHIN, Operation, Place, RequestLog, Stage
-from gym_failures.instrumentation.asgi.scope import HEADER, App, Message, Receive, Scope, Send, is_report
+from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, App, Message, Receive, Scope, Send, is_report
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.operations import close_off_operation
 from gym_failures.propagation import FailureReportPropagator
@@ -62,8 +62,10 @@ class FailureMiddleware:
         """Serve one scope."""
         exchange: Exchange | None = None
         if scope["type"] == "http" and SCOPE_KEY not in scope:
-            with _GUARD:
+            try:
                 exchange = self._open(scope, receive, send)
+            except Exception as error:  # noqa: BLE001 - as the guard does
+                _GUARD.report(error)
         if exchange is None:
             await self.app(scope, receive, send)
             return
@@ -75,9 +77,11 @@ class FailureMiddleware:
         finally:
             # Each holds the other, so that without this only the garbage collector would end them.
             scope.pop(SCOPE_KEY, None)
-            with _GUARD:
+            try:
                 _leave_context(exchange)
                 exchange.close()
+            except Exception as error:  # noqa: BLE001 - as the guard does
+                _GUARD.report(error)
 
     def _open(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
         """Return what watches this request; None where the package is switched off."""
@@ -166,6 +170,6 @@ def _attach_received(scope: Scope) -> Token[Context] | None:
     if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
         scope["headers"] = headers = list(headers)  # ASGI allows what can be read only once; the app reads it too.
     for name, _ in headers:
-        if len(name) == len(HEADER) and is_report(name):
+        if len(name) == HEADER_LENGTH and is_report(name):
             return context.attach(_propagator.extract(headers))
     return None

@@ -4,7 +4,15 @@ from typing import Final
 
 from gym_failures import selfmetrics
 from gym_failures.header import encode
-from gym_failures.instrumentation.asgi.scope import HEADER, Headers, Message, Scope, header_value, is_report
+from gym_failures.instrumentation.asgi.scope import (
+    HEADER,
+    HEADER_LENGTH,
+    Headers,
+    Message,
+    Scope,
+    header_value,
+    is_report,
+)
 from gym_failures.log import FailureLog
 from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureReport
@@ -17,7 +25,6 @@ _LAST: Final = {
     "http.response.pathsend": "",
     "http.response.trailers": "more_trailers",
 }
-_HEADER_LENGTH: Final = len(HEADER)
 _EVENT_STREAM: Final = b"text/event-stream"
 _IDENTITY: Final = b"identity"
 
@@ -45,12 +52,7 @@ def with_readable_headers(message: Message) -> tuple[Message, Headers]:
 
 def relayed_values(headers: Headers) -> list[bytes]:
     """Return the values of the report headers that the app itself put on its reply."""
-    values = []
-    for name, value in headers:
-        # This is done for every reply; nearly all names are told by their length.
-        if len(name) == _HEADER_LENGTH and is_report(name):
-            values.append(value)
-    return values
+    return [value for name, value in headers if len(name) == HEADER_LENGTH and is_report(name)]
 
 
 def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:
