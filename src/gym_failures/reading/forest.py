@@ -55,26 +55,33 @@ def _traces(spans: Iterable[Span]) -> dict[str, dict[str, Span]]:
 
 
 def _lay_out(trace: list[Span], forest: Forest) -> None:
-    children: dict[str | None, list[Span]] = {span.span_id: [] for span in trace}
+    ids = {span.span_id for span in trace}
+    children: dict[str | None, list[Span]] = {}
     tops: list[Span] = []
     for span in trace:
-        children.get(span.parent_id, tops).append(span)
-    placed: set[str] = set()
-    _walk_down(tops, children, placed, forest)
-    if len(placed) < len(trace):  # no top leads to the others: they are in circles, or beneath one
+        if span.parent_id not in ids:
+            tops.append(span)
+        elif (siblings := children.get(span.parent_id)) is None:
+            children[span.parent_id] = [span]
+        else:
+            siblings.append(span)
+    _walk_down(tops, children, ids, forest)
+    if ids:  # no top leads to these: they are in circles, or beneath one
         for span in trace:
-            _walk_down([span], children, placed, forest)
+            _walk_down([span], children, ids, forest)
 
 
-def _walk_down(tops: list[Span], children: Mapping[str | None, list[Span]], placed: set[str], forest: Forest) -> None:
+def _walk_down(tops: list[Span], children: Mapping[str | None, list[Span]], left: set[str], forest: Forest) -> None:
+    """Place those of `tops` and of all beneath them that are left, and take them from what is left."""
     spans, parents, _ = forest
     to_do = [(top, -1) for top in reversed(tops)]
     while to_do:
         span, parent = to_do.pop()
-        if span.span_id in placed:
+        if span.span_id not in left:
             continue
-        placed.add(span.span_id)
-        if beneath := children[span.span_id]:
+        left.remove(span.span_id)
+        beneath = children.get(span.span_id)
+        if beneath is not None:
             position = len(spans)
             to_do.extend([(child, position) for child in reversed(beneath)])
         spans.append(span)

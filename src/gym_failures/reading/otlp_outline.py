@@ -76,8 +76,8 @@ def telling_lines(text: bytes) -> Iterator[bytes]:
     """Yield each line of `text` that has a name of ours in it, or what looks like one."""
     at = find(text, _NAME)
     while at >= 0:
-        start, end = _line_around(text, at)
-        yield text[start:end]
+        end = _line_end(text, at)
+        yield text[_line_start(text, at) : end]
         at = find(text, _NAME, end)
 
 
@@ -111,14 +111,17 @@ def thinned(outlined: Outline, wanted: Container[bytes]) -> Iterator[bytes]:
     indexes = [index for index, key in enumerate(keys) if key in wanted]
     done = 0
     while done < len(indexes):
-        first = indexes[done]
-        start, end = _line_around(text, starts[first])
-        low = bisect_left(starts, start, 0, first)
-        high = bisect_left(starts, end, first)
-        if high - low == 1:
-            done += 1
+        first = last = indexes[done]
+        while done + last - first + 1 < len(indexes) and indexes[done + last - first + 1] == last + 1:
+            last += 1
+        start, end = _line_start(text, starts[first]), _line_end(text, starts[last])
+        low, high = bisect_left(starts, start, 0, first), bisect_left(starts, end, last)
+        if (low, high) == (first, last + 1):  # lines in which all is wanted
             yield text[start:end]
+            done += high - low
             continue
+        end = _line_end(text, starts[first])
+        high = bisect_left(starts, end, first)
         beyond = bisect_left(indexes, high, done)
         bounds = [*starts[low:high], end]
         yield text[start : bounds[0]] + _thinned(text, bounds, [index - low for index in indexes[done:beyond]])
@@ -144,9 +147,13 @@ def _thinned(text: bytes, bounds: list[int], indexes: list[int]) -> bytes:
     return b"".join(kept)
 
 
-def _line_around(text: bytes, at: int) -> tuple[int, int]:
+def _line_start(text: bytes, at: int) -> int:
+    return text.rfind(b"\n", 0, at) + 1
+
+
+def _line_end(text: bytes, at: int) -> int:
     end = text.find(b"\n", at)
-    return text.rfind(b"\n", 0, at) + 1, len(text) if end < 0 else end
+    return len(text) if end < 0 else end
 
 
 def _are_regular(keys: bytes, number: int) -> bool:

@@ -55,7 +55,8 @@ def rebuild_stored(spans: Iterable[Span], *, by: By) -> list[RebuiltReport]:
 
 
 def _trace_labels(forest: Forest) -> list[_Label]:
-    return [_Label(span.trace_id) for span in forest.spans]
+    labels = {trace_id: _Label(trace_id) for trace_id in {span.trace_id for span in forest.spans}}
+    return [labels[span.trace_id] for span in forest.spans]
 
 
 def _rollout_labels(forest: Forest) -> list[_Label]:
