@@ -41,12 +41,11 @@ def test_an_error_of_ours_is_swallowed_counted_and_reported(caplog, dropped):
 
 def test_an_error_that_was_caught_is_reported_like_one_of_the_block(caplog, dropped):
     """`Guard.report` counts and says what the block does, with the place where the error was raised."""
-    try:
+    with pytest.raises(ZeroDivisionError) as caught:
         raise ZeroDivisionError("text of a peer")
-    except ZeroDivisionError as error:
-        Guard("codec").report(error)
-        with pytest.raises(ZeroDivisionError), reraised():
-            Guard("codec").report(error)
+    Guard("codec").report(caught.value)
+    with pytest.raises(ZeroDivisionError), reraised():
+        Guard("codec").report(caught.value)
     assert dropped == ["codec"]
     (line,) = warnings_of(caplog)
     assert line.startswith("internal error in codec (ZeroDivisionError)")

@@ -77,7 +77,7 @@ class Guard:
 
         Raises `error` within `reraised`.
         """
-        if _reraise:
+        if _reraising:
             raise error
         self._report(error, error.__traceback__)
 
