@@ -21,8 +21,11 @@ Operation = str | Callable[[Scope], str | None] | None
 AT_REPLY: Final = 0
 AT_ENTRY: Final = 1
 WITHIN: Final = 2
-_SERVER: Final = 3
-"""Which of the spans that come along stands for the request: best the server's, else what was opened within the app."""
+"""Where a span was found. The server's stands for the request wherever it was; else best one from within the app."""
+
+# To look a member up costs as much as to find the span.
+_SERVER_KIND: Final = SpanKind.SERVER
+_CLIENT_KIND: Final = SpanKind.CLIENT
 
 _DISCONNECTED: Final = "the client was gone before the reply was complete"
 
@@ -61,11 +64,12 @@ class RequestLog(FailureLog):
         if span is trace.INVALID_SPAN or span is self._foreign_span:
             return
         kind = getattr(span, "kind", None)
-        rank = _SERVER if kind is SpanKind.SERVER else where
-        if rank > self._rank and kind is not SpanKind.CLIENT:
-            self._rank = rank
-            self.has_server_span = rank == _SERVER
-            self.adopt(span)
+        if kind is _SERVER_KIND:
+            self.has_server_span = True
+        elif where <= self._rank or kind is _CLIENT_KIND:
+            return
+        self._rank = where
+        self.adopt(span)
 
     def refuse_span(self, caller: Span) -> None:
         """Never take the current span if it is the caller's, for a server that is called from within its process.
@@ -73,7 +77,7 @@ class RequestLog(FailureLog):
         A server span that is not that of the caller's own request was opened for this one on the way.
         """
         span = trace.get_current_span()
-        if span is caller or getattr(span, "kind", None) is not SpanKind.SERVER:
+        if span is caller or getattr(span, "kind", None) is not _SERVER_KIND:
             self._foreign_span = span
 
     def disconnected(self) -> FailureEvent:
