@@ -46,12 +46,12 @@ def opened(source: File) -> Iterator[IOBase]:
 
 def blocks(file: IOBase) -> Iterator[bytes]:
     """Yield what `file` holds as texts of whole lines, of about `limits.READ_BLOCK` bytes each."""
-    parts: list[bytes] = []
+    parts: list[bytes | memoryview] = []
     while read := file.read(limits.READ_BLOCK):
         text = as_bytes(read)
         end = text.rfind(b"\n") + 1
         if end:
-            parts.append(text[:end])
+            parts.append(memoryview(text)[:end])
             yield b"".join(parts)
             parts = []
         parts.append(text[end:])
