@@ -192,7 +192,9 @@ class Exchange:
                 return message
             self.begun = self._started = True
             self._trailers = bool(message.get("trailers"))
-            message, headers = with_readable_headers(message)
+            headers = message.get("headers", ())
+            if not isinstance(headers, (list, tuple)):
+                message, headers = with_readable_headers(message)
             self._headers = headers
             relayed = relayed_values(headers)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:

@@ -52,7 +52,11 @@ def with_readable_headers(message: Message) -> tuple[Message, Headers]:
 
 def relayed_values(headers: Headers) -> list[bytes]:
     """Return the values of the report headers that the app itself put on its reply."""
-    return [value for name, value in headers if len(name) == HEADER_LENGTH and is_report(name)]
+    values = []
+    for name, value in headers:
+        if len(name) == HEADER_LENGTH and is_report(name):
+            values.append(value)
+    return values
 
 
 def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:

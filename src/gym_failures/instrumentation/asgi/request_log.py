@@ -23,6 +23,8 @@ AT_ENTRY: Final = 1
 WITHIN: Final = 2
 """Where a span was found. The server's stands for the request wherever it was; else best one from within the app."""
 
+_NOT_FOUND: Final = trace.INVALID_SPAN
+
 # To look a member up costs as much as to find the span.
 _SERVER_KIND: Final = SpanKind.SERVER
 _CLIENT_KIND: Final = SpanKind.CLIENT
@@ -48,7 +50,7 @@ class RequestLog(FailureLog):
 
     def __init__(self, place: Place, scope: Scope, recorder: FailureRecorder) -> None:
         """Open the log of the request with that ASGI scope; its span is still to be found."""
-        super().__init__(place.boundary, recorder=recorder, span=trace.INVALID_SPAN)
+        super().__init__(place.boundary, recorder=recorder, span=_NOT_FOUND)
         self._place = place
         self._scope = scope
         self._rank = -1
@@ -61,7 +63,7 @@ class RequestLog(FailureLog):
         if self.has_server_span:
             return
         span = trace.get_current_span()
-        if span is trace.INVALID_SPAN or span is self._foreign_span:
+        if span is _NOT_FOUND or span is self._foreign_span:
             return
         kind = getattr(span, "kind", None)
         if kind is _SERVER_KIND:
@@ -69,7 +71,7 @@ class RequestLog(FailureLog):
         elif where <= self._rank or kind is _CLIENT_KIND:
             return
         self._rank = where
-        self.adopt(span)
+        self._span = span
 
     def refuse_span(self, caller: Span) -> None:
         """Never take the current span if it is the caller's, for a server that is called from within its process.
