@@ -10,13 +10,12 @@ from gym_failures.header import decode_reports
 from gym_failures.instrumentation.asgi.reply import (
     comment,
     is_last,
-    relayed_values,
     takes_a_comment,
     with_readable_headers,
     with_report,
 )
 from gym_failures.instrumentation.asgi.request_log import AT_REPLY, RequestLog
-from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send
+from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, Headers, Message, Receive, Scope, Send, is_report
 from gym_failures.marks import cause_of, members_of
 
 if TYPE_CHECKING:
@@ -143,7 +142,8 @@ class Exchange:
     async def send(self, message: Message) -> None:
         """Pass on what the app sends: its start with the report, all the rest as it is."""
         last = False
-        if message["type"] == "http.response.start":
+        kind = message["type"]
+        if kind == "http.response.start":
             message = self._start(message)
         else:
             try:
@@ -151,7 +151,10 @@ class Exchange:
                     self._last_byte = body[-1:]
             except Exception as error:  # noqa: BLE001 - as the guard does
                 _GUARD.report(error)
-            last = not message.get("more_body") and is_last(message, trailers=self._trailers)
+            if not message.get("more_body"):
+                last = (kind == "http.response.body" and not self._trailers) or is_last(
+                    message, trailers=self._trailers
+                )
         try:
             if last and (self._gone or self.log.has_failures) and (ending := self._end_of_stream()) is not None:
                 if message.get("body"):
@@ -196,7 +199,10 @@ class Exchange:
             if not isinstance(headers, (list, tuple)):
                 message, headers = with_readable_headers(message)
             self._headers = headers
-            relayed = relayed_values(headers)
+            relayed = []
+            for name, value in headers:
+                if len(name) == HEADER_LENGTH and is_report(name):
+                    relayed.append(value)
             if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
                 message = self._decide(message, status, relayed)
             self.log.seal()

@@ -6,7 +6,6 @@ from gym_failures import selfmetrics
 from gym_failures.header import encode
 from gym_failures.instrumentation.asgi.scope import (
     HEADER,
-    HEADER_LENGTH,
     Headers,
     Message,
     Scope,
@@ -32,8 +31,6 @@ _IDENTITY: Final = b"identity"
 def is_last(message: Message, *, trailers: bool) -> bool:
     """Tell whether a message ends the reply; `trailers` says that they were announced."""
     kind = message["type"]
-    if kind == "http.response.body" and not trailers:
-        return not message.get("more_body")
     more = _LAST.get(kind)
     return more is not None and not message.get(more) and (kind == "http.response.trailers" or not trailers)
 
@@ -48,15 +45,6 @@ def with_readable_headers(message: Message) -> tuple[Message, Headers]:
         headers = list(headers)
         message = {**message, "headers": iter(headers)}
     return message, headers
-
-
-def relayed_values(headers: Headers) -> list[bytes]:
-    """Return the values of the report headers that the app itself put on its reply."""
-    values = []
-    for name, value in headers:
-        if len(name) == HEADER_LENGTH and is_report(name):
-            values.append(value)
-    return values
 
 
 def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:
