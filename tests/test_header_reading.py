@@ -510,7 +510,7 @@ def test_an_error_of_ours_is_no_error_of_the_caller(monkeypatch, caplog):
         raise RuntimeError(secret)
 
     monkeypatch.setattr(header, "unpack", defective)
-    monkeypatch.setattr("gym_failures.guard._reraise", False)
+    monkeypatch.setattr("gym_failures.guard._reraising", 0)
     monkeypatch.setattr("gym_failures.guard._said", {})
     assert decode_report(A) is None
     assert secret not in caplog.text

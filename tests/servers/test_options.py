@@ -114,7 +114,7 @@ def test_a_function_that_raises_costs_its_field_only(name, telemetry, caplog):
     app = FailureMiddleware(failing(), boundary="agent", recorder=telemetry.recorder, **{name: wrong})
     call = Call(app)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gym_failures.guard._reraise", False)
+        patch.setattr("gym_failures.guard._reraising", 0)
         asyncio.run(call.run())
     assert getattr(call.report.events[call.report.failure_id], name) is None
     assert "LookupError" in caplog.text
