@@ -118,6 +118,23 @@ def test_every_server_tells_of_its_own_failures(rollouts):
         assert not rollout.report.omitted
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind", "status"),
+    [(plan.PROVIDER_401, "provider_unavailable", 401), (plan.PROVIDER_429, "provider_quota_exhausted", 429)],
+)
+def test_what_a_provider_refused_is_told_to_the_driver(rollouts, fault, kind, status):
+    """The report of the driver's own failure names what the provider refused, and its status (NVIDIA-NeMo/Gym#316).
+
+    It leads from the driver through the agent to the model server, which saw the provider's answer.
+    """
+    for rollout in plan.plan(SEED):
+        if rollout.fault == fault:
+            report = rollouts[rollout.rollout_id].report
+            chain = [report.events[event_id] for event_id in chain_ids(report.events, report.failure_id)]
+            assert [event.boundary.value for event in chain] == ["collection", "agent", "model"]
+            assert (chain[-1].failure_kind, chain[-1].http_status) == (kind, status)
+
+
 def test_attempts_of_one_call_belong_together(rollouts):
     """Three attempts at a provider whose quota is used up are three failures of one operation."""
     for rollout in plan.plan(SEED):
