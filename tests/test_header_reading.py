@@ -509,9 +509,10 @@ def test_an_error_of_ours_is_no_error_of_the_caller(monkeypatch, caplog):
     def defective(_: object) -> None:
         raise RuntimeError(secret)
 
-    monkeypatch.setattr(header, "unpack", defective)
-    monkeypatch.setattr("gym_failures.guard._reraising", 0)
-    monkeypatch.setattr("gym_failures.guard._said", {})
-    assert decode_report(A) is None
+    with monkeypatch.context() as patch:  # undone before errors of ours are raised again
+        patch.setattr(header, "unpack", defective)
+        patch.setattr("gym_failures.guard._reraising", 0)
+        patch.setattr("gym_failures.guard._said", {})
+        assert decode_report(A) is None
     assert secret not in caplog.text
     assert "decode_header" in caplog.text

@@ -132,10 +132,11 @@ def test_what_an_app_does_against_the_rules_is_not_ours_to_judge(app, telemetry,
         return Starlette(routes=[Mount("/", app=app)], middleware=[Middleware(Passing)])
 
     expected = outcome(Call(build()))
-    monkeypatch.setattr("gym_failures.guard._reraising", 0)
-    ours = assemble(build(), "bare", telemetry, None)
-    assert outcome(Call(ours)) == expected
-    dismantle(ours)
+    with monkeypatch.context() as patch:  # undone before the kit puts its own switch back
+        patch.setattr("gym_failures.guard._reraising", 0)
+        ours = assemble(build(), "bare", telemetry, None)
+        assert outcome(Call(ours)) == expected
+        dismantle(ours)
 
 
 def without_comment(reply: Reply) -> Reply:
