@@ -15,6 +15,8 @@ from typing import NamedTuple, Self
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
+ATTEMPTS = 20
+"""Failures that a request of the worker survives before it fails for good."""
 PATIENCE = 60.0  # seconds until a process that says or does nothing is taken for hung
 _STARTED = "Application startup complete"
 _URL = re.compile(rf"running on http://{re.escape(HOST)}:(\d+)")

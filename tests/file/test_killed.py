@@ -16,8 +16,7 @@ from gym_failures.header import decode_report
 from gym_failures.instrumentation.aiohttp_client import instrument_session
 from gym_failures.reading import read_reports
 from gym_failures.testing import Telemetry
-from tests.file.processes import HOST, Gate, running
-from tests.file.worker import ATTEMPTS
+from tests.file.processes import ATTEMPTS, HOST, Gate, running
 from tests.servers.serving import ask, request
 
 pytestmark = pytest.mark.timeout(200)  # an interpreter starts on a machine that may be busy

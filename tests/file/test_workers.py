@@ -7,8 +7,7 @@ import pytest
 from gym_failures.header import decode_report
 from gym_failures.reading import read_files, read_reports
 from gym_failures.semconv import HEADER_NAME
-from tests.file.processes import Gate, running
-from tests.file.worker import ATTEMPTS
+from tests.file.processes import ATTEMPTS, Gate, running
 from tests.servers.serving import ask, request
 
 pytestmark = pytest.mark.timeout(200)  # five interpreters start on a machine that may be busy

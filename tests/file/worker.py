@@ -1,7 +1,8 @@
 """A server for processes of their own, each of which writes its spans to a file that is named after its process id.
 
 `uvicorn tests.file.worker:app` serves it, and `python -m tests.file.worker COUNT` forks so many servers of it, after
-the import and the instrumentation. The folder of the files is in the variable SPANS.
+the import and the instrumentation. The folder of the files is in the variable SPANS. Tests do not import it, because it
+makes its tracer provider that of its process.
 """
 
 import os
@@ -24,10 +25,9 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from gym_failures.errors import FailureError
 from gym_failures.instrumentation import instrument_app
 from gym_failures.recording import record_failure
+from tests.file.processes import ATTEMPTS
 
 HOST = "127.0.0.1"
-ATTEMPTS = 20
-"""Failures that a request survives before it fails for good."""
 
 
 @asynccontextmanager
