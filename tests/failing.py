@@ -88,14 +88,26 @@ def reply(status: int, reason: str = "", body: str = "", *, content_type: str = 
     return answers(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
 
 
+def _read_request(connection: socket.socket) -> None:
+    """Read a whole request: what is left unread turns the close of a connection into a reset."""
+    read = b""
+    while b"\r\n\r\n" not in read and (more := connection.recv(65_536)):
+        read += more
+    head, _, body = read.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+    left = int(length[1]) - len(body) if length else 0
+    while left > 0 and (more := connection.recv(65_536)):
+        left -= len(more)
+
+
 def drops(connection: socket.socket) -> None:
     """Read a request and close the connection without a word."""
-    connection.recv(65_536)
+    _read_request(connection)
 
 
 def resets(connection: socket.socket) -> None:
     """Read a request and reset the connection."""
-    connection.recv(65_536)
+    _read_request(connection)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
