@@ -1,4 +1,7 @@
-"""The demo's faults, through agent and gateway into Jaeger: each is found there, with the report of the wire."""
+"""The demo's faults, through agent and gateway into Jaeger: each is found there, with the report of the wire.
+
+The demo's services have common names, which other tests count by; so these tests come last, by the name of the file.
+"""
 
 import json
 
