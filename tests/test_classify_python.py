@@ -55,7 +55,7 @@ def exchanged(act, seconds=30.0):
     def call():
         with peer(act) as port, socket.create_connection((LOOPBACK, port), timeout=30) as connection:
             connection.settimeout(seconds)
-            connection.sendall(b"request")
+            connection.sendall(b"GET / HTTP/1.1\r\n\r\n")
             while connection.recv(100):
                 pass
             for _ in range(10):
