@@ -65,8 +65,13 @@ class Call:
         if self._operation is not None:
             self._attempt = self._operation.begin_attempt()
 
-    def failed(self, error: BaseException) -> None:
-        """Record the exception that ended an attempt, on the current span.
+    @property
+    def span(self) -> Span:
+        """The span for what is seen when the call's own has ended: the request's, or outside of one the current one."""
+        return self._log_of_call().span
+
+    def failed(self, error: BaseException, *, span: Span | None = None) -> None:
+        """Record the exception that ended an attempt, on `span` (None: the current one).
 
         A cancelled call is no failure: whoever cancelled it says what it means. Neither is an error that a stream broke
         with after the report had said why.
@@ -74,7 +79,7 @@ class Call:
         with _CALL:
             mark = mark_of(error)
             if isinstance(error, Exception) and not (mark and mark.owner == REMOTE) and not _is_suppressed():
-                self._log_of_call().observe_failure(error, attempt=self._current_attempt())
+                self._log_of_call().observe_failure(error, attempt=self._current_attempt(), span=span)
 
     def replied(self, status: int, headers: Any, url: object, *parts: object) -> Mark | None:  # noqa: ANN401 - multi-dicts
         """Record what a reply reports or, without a report, that its status is a failure, on the current span.

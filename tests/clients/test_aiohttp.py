@@ -1,6 +1,7 @@
 """What is aiohttp's own: its order of signals, its silent second try, its redirects, its session-wide raising."""
 
 import asyncio
+import contextlib
 import copy
 import gc
 import pickle
@@ -439,4 +440,59 @@ async def test_what_the_caller_does_wrong_is_no_failed_call(body: Body) -> None:
         async with ClientSession() as session:
             with FailureLog("agent") as log, pytest.raises(aiohttp.ClientError):
                 await body(session, url)
+    assert not log.has_failures
+
+
+# --- Bodies that break off --------------------------------------------------------------------------------------------
+
+NINE_BYTES = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\nContent-Length: 9\r\n\r\n"
+
+
+async def _whole(response: ClientResponse) -> None:
+    await response.read()
+
+
+async def _in_parts(response: ClientResponse) -> None:
+    async for _ in response.content.iter_any():
+        pass
+
+
+async def _in_lines(response: ClientResponse) -> None:
+    async for _ in response.content:
+        pass
+
+
+READERS = {"whole": _whole, "in parts": _in_parts, "in lines": _in_lines}
+
+
+@pytest.mark.parametrize("content_type", [b"text/plain", b"text/event-stream"])
+@pytest.mark.parametrize("read", READERS.values(), ids=READERS.keys())
+async def test_a_body_that_breaks_off(
+    read: Callable[[ClientResponse], Awaitable[None]], content_type: bytes, telemetry: Telemetry
+) -> None:
+    """A body that breaks off is one failed attempt, however it is read, also if the program catches that.
+
+    It stands on the request's span, because the call's own has ended.
+    """
+    act = in_turn(answers(NINE_BYTES % content_type + b"abc"), answers(NINE_BYTES % content_type + b"abcdefghi"))
+    with url_of(act) as url, telemetry.span("request") as span, FailureLog("agent", span=span) as log:
+        async with ClientSession() as session:
+            for _ in range(2):
+                with contextlib.suppress(aiohttp.ClientPayloadError):
+                    async with session.get(url) as response:
+                        await read(response)
+    [event] = log.report().events.values()
+    assert (event.failure_kind, event.attempt_id) == ("transport_peer_drop", f"{event.operation_id}.1")
+
+
+async def test_a_body_that_the_program_has_read_enough_of() -> None:
+    """A program that closes a response before its end is no failure of the peer."""
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(NINE_BYTES % b"text/plain" + b"abc")
+        is_silent(connection)
+
+    with url_of(act) as url, FailureLog("agent") as log:
+        async with ClientSession() as session, session.get(url) as response:
+            assert await response.content.read(3) == b"abc"
     assert not log.has_failures
