@@ -46,6 +46,8 @@ def test_a_chain_over_two_servers():
     assert (found.failed, found.missing_causes, found.recovered, found.unlinked) == (True, (), (), ())
     assert (found.late, found.unseen, found.remote_only, found.cut) == ((), (), (), ())
     assert (found.dropped_events, found.unreadable, found.circular_causes) == (0, 0, ())
+    assert (found.chain, found.root) == ((AGENT, PROVIDER), PROVIDER)
+    assert found.times == {"p": 10, "a": 30}
 
 
 def test_a_request_within_a_request_has_its_own_report():
@@ -86,6 +88,7 @@ def test_the_own_failure_without_its_event():
     found = only([server(1, None, told(PROVIDER), own="gone")])
     assert (found.failed, found.report.failure_id, found.missing_causes) == (True, None, ("gone",))
     assert (found.recovered, found.unlinked, found.report.omitted) == ((), ("p",), True)
+    assert (found.chain, found.root) == ((), None)
 
 
 def test_causes_in_a_circle():

@@ -75,7 +75,7 @@ def test_reports_in_a_program(demo, tmp_path):
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, cwd=tmp_path)
     printed = [line.split() for line in done.stdout.splitlines()]
     assert len(printed) == 31
-    assert {tuple(line[1:]) for line in printed} >= {("agent_request_failed", "3"), ("recovered", "1")}
+    assert {tuple(line[1:]) for line in printed} >= {("provider_unavailable", "3"), ("recovered", "1")}
 
 
 @pytest.mark.parametrize("line", [line for text in blocks("sh") for line in text.splitlines()])

@@ -8,7 +8,7 @@ from gym_failures import semconv
 from gym_failures.reading.model import Span, SpanRecord, whole
 from gym_failures.reading.outcome import Units, outcome
 from gym_failures.reading.witness import Copy, Witness
-from gym_failures.records import FailureReport
+from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import chain_ids, repair
 
 
@@ -50,6 +50,20 @@ class RebuiltReport:
     """The service that observed an event, by the event's id; only what its own process told."""
     cut: tuple[str, ...]
     """Events whose best copy lacks an attribute or the end of a text."""
+    times: Mapping[str, int]
+    """When an event was recorded, in nanoseconds since the epoch, by the event's id; 0 where no span says."""
+
+    @property
+    def chain(self) -> tuple[FailureEvent, ...]:
+        """Its own failure and the causes of that, the root cause last; empty where no failure of its own is known."""
+        events = self.report.events
+        return tuple(events[event_id] for event_id in chain_ids(events, self.report.failure_id))
+
+    @property
+    def root(self) -> FailureEvent | None:
+        """The failure that everything began with; None where it recovered, or where its own failure's event is lost."""
+        chain = self.chain
+        return chain[-1] if chain else None
 
 
 class Group(NamedTuple):
@@ -117,4 +131,5 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
             if best[event_id].origin == semconv.ORIGIN_LOCAL and (service := best[event_id].service) is not None
         },
         cut=tuple(event_id for event_id in ids if best[event_id].cut),
+        times={event_id: best[event_id].time_ns for event_id in ids},
     )
