@@ -54,6 +54,14 @@ test-backends: $(STAMP) ## Test collector-config/ against the real programs that
 demo-jaeger: backends ## Run the demo into a real Jaeger, Collector and Prometheus, and leave them up until Ctrl-C
 	PYTHONPATH=tools $(BIN)/python -m backends.demo
 
+.PHONY: gym
+gym: $(STAMP) ## Make the environments of a real NeMo Gym once, in the user's cache folder (Python 3.13 is needed)
+	$(BIN)/python tools/gym_venv.py
+
+.PHONY: test-gym
+test-gym: gym ## Test against the real NeMo Gym that `make gym` installed
+	$(BIN)/pytest -n 0 tests/gym
+
 .PHONY: dashboard
 dashboard: $(STAMP) ## Write the Grafana dashboard from its generator
 	$(BIN)/python collector-config/grafana/dashboard.py
@@ -97,11 +105,17 @@ COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 
 # Every extra but `file` and `demo`, which exist for the newest SDK only.
 OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument reading gym
 
+# As in tools/gym_venv.py.
+GYM := nemo-gym[telemetry]==0.7.0
+
 .PHONY: constraints
-constraints: $(STAMP) ## Pin the newest versions for development, and the oldest supported ones for the matrix
+constraints: $(STAMP) ## Pin the newest versions for development, the oldest supported for the matrix, and NeMo Gym's
 	$(COMPILE) --all-extras --group dev --output-file constraints.txt
 	$(COMPILE) $(OLDEST_EXTRAS:%=--extra %) --group test --group hosts --resolution lowest-direct \
 		--output-file constraints-oldest.txt
+	echo '$(GYM)' | $(UV) pip compile - pyproject.toml --quiet --python-version 3.13.14 --no-annotate --no-emit-index-url \
+		--custom-compile-command 'make constraints' $(UPGRADE) --extra cli --extra file --extra gym \
+		--output-file tests/gym/constraints.txt
 
 .PHONY: clean
 clean: ## Remove everything that make made
