@@ -423,3 +423,23 @@ def exceptions(draw: st.DrawFn) -> BaseException:
     for error in made:
         error.__cause__ = draw(st.none() | st.sampled_from(made))
     return made[-1]
+
+
+def gym_rows() -> st.SearchStrategy[dict[str, object]]:
+    """Draw saved rows of rollouts: any keys and JSON values, those that NeMo Gym gives a meaning to among them."""
+    meant = ("reward", "response", "failure_kind", "failure_reason", "_ng_task_index", "_ng_failure_class", "failure")
+    return st.dictionaries(st.sampled_from(meant) | st.text(max_size=8), json_values(), max_size=6)
+
+
+def mangled_gym_rows() -> st.SearchStrategy[dict[str, object]]:
+    """Draw rows whose keys of ours hold any JSON, or a report of which some is missing or exchanged."""
+    keys = st.fixed_dictionaries(
+        {},
+        optional={
+            semconv.ROW_FAILURE_EVENTS: mangled_trees() | json_values(),
+            semconv.ROW_FAILURE_ID: json_values(),
+            semconv.ROW_FAILURE_OMITTED: json_values(),
+            semconv.ROW_FAILURE_TRACE_ID: json_values(),
+        },
+    )
+    return st.builds(lambda row, ours: row | ours, gym_rows(), keys)

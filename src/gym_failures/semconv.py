@@ -80,6 +80,7 @@ STREAM_COMMENT_PREFIX: Final = ": gym-failure-report "
 ROW_FAILURE_EVENTS: Final = "_ng_failure_events"
 ROW_FAILURE_ID: Final = "_ng_failure_id"
 ROW_FAILURE_TRACE_ID: Final = "_ng_failure_trace_id"
+ROW_FAILURE_OMITTED: Final = "_ng_failure_omitted"
 
 LOGGER_FAILURES: Final = "gym_failures.failures"
 """The ``logging`` logger whose every record is one failure as one line of JSON."""

@@ -1,0 +1,171 @@
+"""The failures of one rollout in its saved row, and back.
+
+NeMo Gym saves each rollout as one JSON object, in ``rollouts.jsonl`` or in the failures file beside it. Four keys of
+ours stand in it: the map of events, the id of the rollout's own failure, whether events are missing, and the trace. An
+event is written as in a reply header, by the same table, with its id as the key. No other key of a row is touched.
+
+A row without these keys can still tell of one failure, in the words that NeMo Gym 0.7 saves.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from gym_failures import kinds, semconv
+from gym_failures.classify import default_kind
+from gym_failures.exceptions import GymFailuresError
+from gym_failures.fields import as_text
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.packing import RefusedError
+from gym_failures.records import FailureEvent, FailureReport
+from gym_failures.repair import repair
+from gym_failures.shapes import lenient_event
+from gym_failures.wire import read_tree, to_tree
+
+Row = dict[str, Any]
+
+KEYS: Final = (
+    semconv.ROW_FAILURE_EVENTS,
+    semconv.ROW_FAILURE_ID,
+    semconv.ROW_FAILURE_OMITTED,
+    semconv.ROW_FAILURE_TRACE_ID,
+)
+"""The keys of ours."""
+
+# What NeMo Gym 0.7 saves of a failure, the most exact name first.
+_KIND_KEYS: Final = ("failure_kind", "_ng_failure_class")
+_REASON_KEYS: Final = ("failure_reason", "_ng_failure_message", "_ng_failure_judge_error")
+_STAGE_KEYS: Final = ("stage", "_ng_failure_stage")
+_STATUS_KEYS: Final = ("http_status", "_ng_failure_http_status")
+_TYPE_KEYS: Final = ("exception_type", "_ng_failure_type")
+# What makes the row of one attempt differ from every other one.
+_IDENTITY_KEYS: Final = (
+    "run_id",
+    "episode_id",
+    "_ng_task_id",
+    "_ng_task_index",
+    "_ng_rollout_index",
+    "_ng_rollout_id",
+    "_ng_attempt_index",
+)
+_BOUNDARY_OF_KIND: Final[Mapping[str, FailureBoundary]] = {
+    kinds.AGENT_REQUEST_FAILED: FailureBoundary.COLLECTION,
+    kinds.AGENT_RUN_ERROR: FailureBoundary.COLLECTION,
+    kinds.ENVIRONMENT_SERVER_FAILED: FailureBoundary.ENVIRONMENT,
+}
+"""Who writes a row of that kind; every other row is a verification's."""
+
+
+class RowError(GymFailuresError, ValueError):
+    """Say which key of a row holds what it cannot hold."""
+
+
+class RowFailures(NamedTuple):
+    """What a row says of failures."""
+
+    report: FailureReport
+    """Its failures; empty when it tells of none."""
+    trace_id: str | None
+    """The trace that tells more, 32 hex digits; None where the row does not name one."""
+
+
+def failure_keys(report: FailureReport, *, trace_id: str | None = None) -> Row:
+    """Return what a row needs in addition to hold `report`: keys and their JSON values.
+
+    `trace_id` is 32 hex digits; None is unknown. A report that says nothing gives no key at all.
+    """
+    tree = to_tree(report)
+    if not tree["events"] and "omitted" not in tree:
+        return {}
+    keys: Row = {semconv.ROW_FAILURE_EVENTS: tree["events"]}
+    if "failure_id" in tree:
+        keys[semconv.ROW_FAILURE_ID] = tree["failure_id"]
+    if "omitted" in tree:
+        keys[semconv.ROW_FAILURE_OMITTED] = True
+    if trace_id is not None:
+        keys[semconv.ROW_FAILURE_TRACE_ID] = trace_id
+    return keys
+
+
+def with_failures(row: Mapping[str, Any], report: FailureReport, *, trace_id: str | None = None) -> Row:
+    """Return a copy of `row` that tells of `report`, and of nothing that it told before by keys of ours.
+
+    All else stays as it is, in its order. The other arguments are those of `failure_keys`.
+    """
+    return without_failures(row) | failure_keys(report, trace_id=trace_id)
+
+
+def without_failures(row: Mapping[str, Any]) -> Row:
+    """Return a copy of `row` without the keys of ours."""
+    return {name: value for name, value in row.items() if name not in KEYS}
+
+
+def read_row(row: Mapping[str, Any]) -> RowFailures:
+    """Return what `row` says of failures, by keys of ours, else by those of NeMo Gym 0.7.
+
+    Of the latter there are the row of a verification with a ``failure_kind``, the row of a request that failed, and the
+    saved `RolloutFailure`. Each is one failure of its own with an id made of what it says, so that reading a row twice
+    gives the same record.
+
+    As in a header, an event that cannot be read is left out and counted, and the report says that it is omitted.
+    Raises RowError when the map of events is no object, or has more events than a log holds.
+    """
+    trace_id = as_text(row.get(semconv.ROW_FAILURE_TRACE_ID))
+    events = row.get(semconv.ROW_FAILURE_EVENTS)
+    if events is None:
+        event = _event_of(row)
+        if event is None:
+            return RowFailures(FailureReport(), trace_id)
+        return RowFailures(FailureReport(events={event.event_id: event}, failure_id=event.event_id), trace_id)
+    try:
+        read = read_tree(
+            {
+                "events": events,
+                "failure_id": row.get(semconv.ROW_FAILURE_ID),
+                "omitted": row.get(semconv.ROW_FAILURE_OMITTED),
+            }
+        )
+    except RefusedError as error:
+        raise RowError(f"{semconv.ROW_FAILURE_EVENTS} of the row: {error.reason.value}") from None
+    return RowFailures(repair(read.events, failure_id=read.failure_id, omitted=read.omitted).report, trace_id)
+
+
+def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
+    """Return the one failure that a row of NeMo Gym 0.7 tells of, or None."""
+    nested = row.get("failure")
+    if isinstance(nested, Mapping) and "failure_reason" in nested:
+        boundary = FailureBoundary.ENVIRONMENT if row.get("source") == "environment" else FailureBoundary.COLLECTION
+        told = {**row, **nested}
+        kind = _first(told, _KIND_KEYS) or default_kind(boundary)
+    else:
+        told, kind = dict(row), _first(row, _KIND_KEYS)
+        if kind is None:
+            return None
+        boundary = _BOUNDARY_OF_KIND.get(kind, FailureBoundary.RESOURCES_SERVER)
+    stage = _first(told, _STAGE_KEYS)
+    if stage is None and boundary is FailureBoundary.RESOURCES_SERVER:
+        stage = FailureStage.VERIFICATION
+    event = lenient_event(
+        {
+            "event_id": "",
+            "boundary": boundary,
+            "failure_kind": kind,
+            "failure_reason": _first(told, _REASON_KEYS) or "",
+            "stage": stage,
+            "http_status": _first(told, _STATUS_KEYS, of=int),
+            "exception_type": _first(told, _TYPE_KEYS),
+        }
+    )
+    return event.model_copy(update={"event_id": _id_of(told, event)})
+
+
+def _id_of(row: Mapping[str, Any], event: FailureEvent) -> str:
+    """Return an id for `event` that no other row has, and this one has each time it is read."""
+    told = [{name: row.get(name) for name in _IDENTITY_KEYS}, event.model_dump()]
+    return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("ascii")).hexdigest()[:32]
+
+
+def _first(row: Mapping[str, Any], names: Iterable[str], *, of: type = str) -> Any:  # noqa: ANN401 - of type `of`
+    """Return the first of the values under `names` that is of the type and not empty, else None."""
+    return next((value for name in names if isinstance(value := row.get(name), of) and value), None)
