@@ -108,10 +108,6 @@ class FailureLog:
         """The span that stands for the request; it gets the summary of the own failure."""
         return self._span
 
-    def adopt(self, span: Span) -> None:
-        """Take `span` as the one that stands for the request; for a server that finds it after the log was opened."""
-        self._span = span
-
     @property
     def stage(self) -> FailureStage | None:
         """The stage that the request serves, if it is known."""
@@ -269,8 +265,7 @@ class FailureLog:
 
     def __enter__(self) -> Self:
         """Make this the current log, and take the current span as the request's unless one was given."""
-        outer = current.get()
-        self._outer = outer if isinstance(outer, FailureLog) else None
+        self._outer = current_log()
         if not self._span_is_given:
             self._span = trace.get_current_span()
         self._token = current.set(self)
@@ -350,7 +345,7 @@ class FailureLog:
             event,
             origin=origin,
             span=None if self._state == self._CLOSED else span,
-            request_span=self._span,
+            request_span=self.span,
             late=self._state != self._OPEN,
         )
         return event
@@ -366,20 +361,20 @@ class FailureLog:
             return self.own
         own: FailureEvent | None = None
         if error is not None:
-            own = self.observe_failure(error, span=self._span)
+            own = self.observe_failure(error, span=self.span)
         own = own or self.own
         if own is None and status is not None and status >= limits.SERVER_ERROR_STATUS:
-            own = self.observe_failure(self._status_event(status, relayed_id), span=self._span)
+            own = self.observe_failure(self._status_event(status, relayed_id), span=self.span)
         if own is not None:
             self._settled = True
             self._own(own)
             # A log within another one may have no span of its own: the outer one decides what becomes of the request.
-            if self._outer is None or self._outer.span is not self._span:
-                self._recorder.summarize(self._span, own, omitted=self.omitted)
+            if self._outer is None or self._outer.span is not self.span:
+                self._recorder.summarize(self.span, own, omitted=self.omitted)
             if self._outer is None:  # else it is one part of a request
                 self._recorder.request_failed(own)
-        elif self.omitted and self._span.is_recording():
-            self._span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+        elif self.omitted and self.span.is_recording():
+            self.span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
         return own
 
     def _status_event(self, status: int, relayed_id: str | None) -> FailureEvent:
@@ -455,7 +450,9 @@ def _report_in(reply: FailureReport | str | Iterable[Any] | Mapping[str, Any]) -
 
 def current_log() -> FailureLog | None:
     """Return the log of the request that this code works for, or None outside of one."""
-    log = current.get()
+    found = current.get()
+    # What is no log makes one when it is asked for, as a request does in which nothing has failed so far.
+    log = found if isinstance(found, FailureLog) else getattr(found, "log", None)
     return log if isinstance(log, FailureLog) else None
 
 

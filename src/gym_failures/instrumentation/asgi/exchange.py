@@ -2,7 +2,11 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from contextvars import Token
+from typing import Any, Final
+
+from opentelemetry.context import Context, detach, get_current
+from opentelemetry.trace import Span
 
 from gym_failures import kinds, limits
 from gym_failures.guard import Guard
@@ -14,16 +18,12 @@ from gym_failures.instrumentation.asgi.reply import (
     with_readable_headers,
     with_report,
 )
-from gym_failures.instrumentation.asgi.request_log import AT_REPLY, RequestLog
+from gym_failures.instrumentation.asgi.request_log import Place, RequestLog
 from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, Headers, Message, Receive, Scope, Send, is_report
 from gym_failures.marks import cause_of, members_of
-
-if TYPE_CHECKING:
-    from contextvars import Token
-
-    from opentelemetry.context import Context
-
-    from gym_failures.records import FailureEvent
+from gym_failures.recorder import FailureRecorder
+from gym_failures.recording import CurrentLog, current
+from gym_failures.records import FailureEvent
 
 SCOPE_KEY: Final = "gym_failures.request"
 """Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
@@ -34,56 +34,67 @@ _GUARD: Final = Guard("asgi")
 class Exchange:
     """What happens to one request: failures are put into its log, and the log into its reply.
 
-    It passes every message and every exception on. All of its own work is guarded.
+    It passes every message and every exception on. All of its own work is guarded. In the context it stands for its
+    log, which is made when something is to be put into it: nearly every request goes well.
     """
 
-    __slots__ = (
-        "_broken",
-        "_cancelled",
-        "_error",
-        "_finished",
-        "_gone",
-        "_handled_before",
-        "_headers",
-        "_last_byte",
-        "_lost",
-        "_own_in_header",
-        "_receive",
-        "_scope",
-        "_send",
-        "_started",
-        "_trailers",
-        "begun",
-        "ended",
-        "log",
-        "outside",
-        "received",
-        "undo",
-    )
+    # What has not happened is said here, once for all requests.
+    _log: RequestLog | None = None
+    foreign_span: Span | None = None
+    """The span of a caller within this process, which is not the request's."""
+    # What the middleware has set in the context for this request, to be taken back at the end.
+    outside: Token[CurrentLog | None] | None = None
+    received: Token[Context] | None = None
+    undo: Callable[[], None] | None = None
+    # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
+    begun = ended = _started = _finished = False
+    _sealed = _closed = False
+    _trailers = False
+    _headers: Headers = ()
+    _last_byte: bytes = b""
+    _own_in_header: FailureEvent | None = None
+    # What was seen to fail, whether it broke the reply; and the end of work for a client that is gone.
+    _error: Exception | None = None
+    _broken = False
+    _cancelled: BaseException | None = None
+    _gone = False
+    _lost: OSError | None = None
 
-    def __init__(self, log: RequestLog, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, place: Place, recorder: FailureRecorder, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with nothing sent."""
-        self.log = log
-        # What the middleware has set in the context for this request, to be taken back at the end.
-        self.outside: Token[Any] | None = None
-        self.received: Token[Context] | None = None
-        self.undo: Callable[[], None] | None = None
+        self.recorder = recorder
+        self._place = place
         self._scope = scope
         self._receive = receive
         self._send = send
         self._handled_before = sys.exception()
-        # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
-        self.begun = self.ended = self._started = self._finished = False
-        self._trailers = False
-        self._headers: Headers = ()
-        self._last_byte = b""
-        self._own_in_header: FailureEvent | None = None
-        # What was seen to fail, whether it broke the reply; and the end of work for a client that is gone.
-        self._error: Exception | None = None
-        self._broken = False
-        self._cancelled: BaseException | None = None
-        self._gone = False
-        self._lost: OSError | None = None
+        self.seen = [get_current()]
+        """The contexts in which the request was seen, from the outside in: each may hold its span."""
+
+    # --- The log ------------------------------------------------------------------------------------------------------
+
+    @property
+    def log(self) -> RequestLog:
+        """The log of the request, in the state that the reply is in."""
+        if self._log is None:
+            made = RequestLog(self._place, self._scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
+            # Looks and claims in one step, for threads that come at the same time.
+            self._log = self.__dict__.setdefault("_log", made)
+            # Only now, because the reply may have got further meanwhile.
+            if self._sealed:
+                self._log.seal()
+            if self._closed:
+                self._log.close()
+        return self._log
+
+    @property
+    def span(self) -> Span:
+        """The span that stands for the request."""
+        return self.log.span
+
+    def observe_failure(self, failure: BaseException | FailureEvent, **context: Any) -> FailureEvent | None:  # noqa: ANN401 - passed on
+        """Put a failure into the log, see `FailureLog.observe_failure`."""
+        return self.log.observe_failure(failure, **context)
 
     # --- What fails ---------------------------------------------------------------------------------------------------
 
@@ -141,27 +152,20 @@ class Exchange:
 
     async def send(self, message: Message) -> None:
         """Pass on what the app sends: its start with the report, all the rest as it is."""
-        last = False
         kind = message["type"]
+        last = False
         if kind == "http.response.start":
             message = self._start(message)
-        else:
+        elif message.get("more_body"):
             try:
-                if body := message.get("body"):
-                    self._last_byte = body[-1:]
-            except Exception as error:  # noqa: BLE001 - as the guard does
+                self._last_byte = message["body"][-1:] or self._last_byte
+            except Exception as error:  # noqa: BLE001 - as the guard does, for each chunk of a stream
                 _GUARD.report(error)
-            if not message.get("more_body"):
-                last = (kind == "http.response.body" and not self._trailers) or is_last(
-                    message, trailers=self._trailers
-                )
+        else:
+            last = (kind == "http.response.body" and not self._trailers) or is_last(message, trailers=self._trailers)
         try:
-            if last and (self._gone or self.log.has_failures) and (ending := self._end_of_stream()) is not None:
-                if message.get("body"):
-                    await self._send({**message, "more_body": True})
-                    message = {**message, "body": b""}
-                with _GUARD:
-                    await self._send(ending)
+            if last and (self._log is not None or self._gone):
+                message = await self._end(message)
             await self._send(message)
         except OSError as error:
             self._gone = True
@@ -181,12 +185,28 @@ class Exchange:
 
     def close(self) -> None:
         """End the log, and let go of the exceptions, whose frames would keep the request alive."""
+        self._leave_context()
         if self._gone and not self._finished:
             self._settle_gone()
-        self.log.close()
-        self._error = self._cancelled = self._lost = self._handled_before = None
+        self._closed = True
+        if self._log is not None:
+            self._log.close()
+            self._error = self._cancelled = self._lost = None
+        self._handled_before = None
 
     # --- Within -------------------------------------------------------------------------------------------------------
+
+    def _leave_context(self) -> None:
+        """Take back what was set in the context for this request."""
+        if self.outside is not None:
+            try:
+                current.reset(self.outside)
+            except ValueError:
+                return  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
+        if self.received is not None:
+            detach(self.received)
+        if self.undo is not None:
+            self.undo()
 
     def _start(self, message: Message) -> Message:
         try:
@@ -203,9 +223,12 @@ class Exchange:
             for name, value in headers:
                 if len(name) == HEADER_LENGTH and is_report(name):
                     relayed.append(value)
-            if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or self.log.has_failures:
+            log = self._log
+            if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or (log and log.has_failures):
                 message = self._decide(message, status, relayed)
-            self.log.seal()
+            self._sealed = True
+            if self._log is not None:
+                self._log.seal()
         except Exception as error:  # noqa: BLE001 - as the guard does
             _GUARD.report(error)
         return message
@@ -213,7 +236,7 @@ class Exchange:
     def _decide(self, message: Message, status: int, relayed: list[bytes]) -> Message:
         """Decide the own failure, and return the message with the report, if there is one to give."""
         log = self.log
-        log.find_span(AT_REPLY)
+        log.replies_here()
         if self._gone:
             self._settle_gone()
             return message
@@ -231,17 +254,30 @@ class Exchange:
             return with_report(message, self._headers, log)
         return message
 
+    async def _end(self, message: Message) -> Message:
+        """Send what comes before the end of a reply that failed after it had started, and return the end."""
+        ending: Message | None = None
+        with _GUARD:
+            self._last_byte = message.get("body", b"")[-1:] or self._last_byte
+            ending = self._end_of_stream()
+        if ending is None:
+            return message
+        if message.get("body"):
+            await self._send({**message, "more_body": True})
+            message = {**message, "body": b""}
+        with _GUARD:
+            await self._send(ending)
+        return message
+
     def _end_of_stream(self) -> Message | None:
         """Return the comment for a reply that its app ends as if all had gone well."""
         if not self._broken and not self._gone and self.log.own is self._own_in_header:
             return None
-        with _GUARD:
-            if self._gone:
-                self._settle_gone()
-                return None
-            self.log.settle()
-            return self._comment()
-        return None
+        if self._gone:
+            self._settle_gone()
+            return None
+        self.log.settle()
+        return self._comment()
 
     def _leave(self, error: BaseException) -> Message | None:
         if isinstance(error, GeneratorExit):

@@ -7,23 +7,26 @@ OpenTelemetry opened between the two.
 
 from collections.abc import Callable
 from contextvars import Token
+from operator import itemgetter
 from typing import Final
 
-from opentelemetry import context
+from opentelemetry import context, trace
 from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind
 
 from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
-from gym_failures.instrumentation.asgi.request_log import AT_ENTRY, WITHIN, Operation, Place, RequestLog, Stage
+from gym_failures.instrumentation.asgi.request_log import Operation, Place, Stage
 from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, App, Message, Receive, Scope, Send, is_report
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.operations import close_off_operation
 from gym_failures.propagation import FailureReportPropagator
 from gym_failures.recorder import FailureRecorder, default_recorder
-from gym_failures.recording import current
+from gym_failures.recording import CurrentLog, current
 
 _GUARD: Final = Guard("asgi")
+_NAME: Final = itemgetter(0)
 _propagator: Final = FailureReportPropagator(enabled=True)  # The middleware has looked at the switch already.
 
 
@@ -78,7 +81,6 @@ class FailureMiddleware:
             # Each holds the other, so that without this only the garbage collector would end them.
             scope.pop(SCOPE_KEY, None)
             try:
-                _leave_context(exchange)
                 exchange.close()
             except Exception as error:  # noqa: BLE001 - as the guard does
                 _GUARD.report(error)
@@ -88,16 +90,14 @@ class FailureMiddleware:
         recorder = self._recorder or default_recorder()
         if not recorder.config.enabled:
             return None
-        log = RequestLog(self._place, scope, recorder)
-        exchange = Exchange(log, scope, receive, send)
+        exchange = Exchange(self._place, recorder, scope, receive, send)
         caller = current.get()
         if caller is not None:
-            log.refuse_span(caller.span)
-        log.find_span(AT_ENTRY)
+            exchange.foreign_span = _foreign_span(caller)
         exchange.received = _attach_received(scope)
         if caller is not None:
             exchange.undo = close_off_operation()
-        exchange.outside = current.set(log)
+        exchange.outside = current.set(exchange)
         scope[SCOPE_KEY] = exchange
         return exchange
 
@@ -122,8 +122,7 @@ class InnerPart:
         if exchange is None:
             await self.app(scope, receive, send)
             return
-        if not exchange.log.has_server_span:
-            exchange.log.find_span(WITHIN)
+        exchange.seen.append(context.get_current())
         try:
             await self.app(scope, receive, send if self._span_ends_outside else _Watched(exchange, send))
         except BaseException as error:
@@ -151,17 +150,13 @@ class _Watched:
             self._exchange.ended = True
 
 
-def _leave_context(exchange: Exchange) -> None:
-    """Take back what was set in the context for this request."""
-    if exchange.outside is not None:
-        try:
-            current.reset(exchange.outside)
-        except ValueError:
-            return  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
-    if exchange.received is not None:
-        context.detach(exchange.received)
-    if exchange.undo is not None:
-        exchange.undo()
+def _foreign_span(caller: CurrentLog) -> Span | None:
+    """Return the current span if it is the caller's, for a server that is called from within its process.
+
+    A server span that is not that of the caller's own request was opened for this one on the way.
+    """
+    span = trace.get_current_span()
+    return None if span is not caller.span and getattr(span, "kind", None) is SpanKind.SERVER else span
 
 
 def _attach_received(scope: Scope) -> Token[Context] | None:
@@ -169,7 +164,6 @@ def _attach_received(scope: Scope) -> Token[Context] | None:
     headers = scope.get("headers", ())
     if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
         scope["headers"] = headers = list(headers)  # ASGI allows what can be read only once; the app reads it too.
-    for name, _ in headers:
-        if len(name) == HEADER_LENGTH and is_report(name):
-            return context.attach(_propagator.extract(headers))
+    if HEADER_LENGTH in map(len, map(_NAME, headers)) and any(is_report(name) for name, _ in headers):
+        return context.attach(_propagator.extract(headers))
     return None

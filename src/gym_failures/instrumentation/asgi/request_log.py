@@ -1,9 +1,10 @@
 """The log of an HTTP request: its span is found on the way, its stage and its operation are known after routing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from opentelemetry import trace
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Span, SpanKind
 
 from gym_failures import kinds
@@ -17,17 +18,6 @@ from gym_failures.records import FailureEvent
 
 Stage = FailureStage | str | Callable[[Scope], FailureStage | str | None] | None
 Operation = str | Callable[[Scope], str | None] | None
-
-AT_REPLY: Final = 0
-AT_ENTRY: Final = 1
-WITHIN: Final = 2
-"""Where a span was found. The server's stands for the request wherever it was; else best one from within the app."""
-
-_NOT_FOUND: Final = trace.INVALID_SPAN
-
-# To look a member up costs as much as to find the span.
-_SERVER_KIND: Final = SpanKind.SERVER
-_CLIENT_KIND: Final = SpanKind.CLIENT
 
 _DISCONNECTED: Final = "the client was gone before the reply was complete"
 
@@ -44,43 +34,45 @@ class Place(NamedTuple):
 
 
 class RequestLog(FailureLog):
-    """A log that looks for the request's span, and asks for stage and operation when a failure needs them."""
+    """A log that looks for the request's span, and asks for stage and operation, when a failure needs them."""
 
-    __slots__ = ("_foreign_span", "_place", "_rank", "_scope", "has_server_span")
+    __slots__ = ("_foreign_span", "_place", "_reply", "_scope", "_seen")
 
-    def __init__(self, place: Place, scope: Scope, recorder: FailureRecorder) -> None:
-        """Open the log of the request with that ASGI scope; its span is still to be found."""
-        super().__init__(place.boundary, recorder=recorder, span=_NOT_FOUND)
+    def __init__(
+        self,
+        place: Place,
+        scope: Scope,
+        recorder: FailureRecorder,
+        *,
+        seen: Sequence[Context],
+        foreign_span: Span | None,
+    ) -> None:
+        """Open the log of the request with that ASGI scope.
+
+        `seen` are the contexts in which it was seen, at entry and then further in, and more may be added.
+        `foreign_span`, that of an in-process caller, never stands for the request.
+        """
+        super().__init__(place.boundary, recorder=recorder, span=trace.INVALID_SPAN)
         self._place = place
         self._scope = scope
-        self._rank = -1
-        self.has_server_span = False
-        """Whether the request's span is the server's, so that no other need be looked for."""
-        self._foreign_span: Span | None = None
+        self._seen = seen
+        self._reply: Context | None = None
+        self._foreign_span = foreign_span
 
-    def find_span(self, where: int) -> None:
-        """Take the current span as the request's, unless a better one is known; `where` says which part looks."""
-        if self.has_server_span:
-            return
-        span = trace.get_current_span()
-        if span is _NOT_FOUND or span is self._foreign_span:
-            return
-        kind = getattr(span, "kind", None)
-        if kind is _SERVER_KIND:
-            self.has_server_span = True
-        elif where <= self._rank or kind is _CLIENT_KIND:
-            return
-        self._rank = where
-        self._span = span
+    @property
+    def span(self) -> Span:
+        """The server's span, wherever it was seen; else best the outermost one from within the app."""
+        entry, *within = map(trace.get_current_span, self._seen)
+        reply = [] if self._reply is None else [trace.get_current_span(self._reply)]
+        servers = [span for span in (entry, *within, *reply) if _kind(span) is SpanKind.SERVER]
+        # At entry an in-process caller's span can be current.
+        others = [span for span in (*within, entry, *reply) if _kind(span) is not SpanKind.CLIENT]
+        not_ours = (trace.INVALID_SPAN, self._foreign_span)
+        return next((span for span in (*servers, *others) if span not in not_ours), trace.INVALID_SPAN)
 
-    def refuse_span(self, caller: Span) -> None:
-        """Never take the current span if it is the caller's, for a server that is called from within its process.
-
-        A server span that is not that of the caller's own request was opened for this one on the way.
-        """
-        span = trace.get_current_span()
-        if span is caller or getattr(span, "kind", None) is not _SERVER_KIND:
-            self._foreign_span = span
+    def replies_here(self) -> None:
+        """Look for the span in the current context too, which is that of the reply's start."""
+        self._reply = get_current()
 
     def disconnected(self) -> FailureEvent:
         """Return the failure of a request whose client did not wait for the reply."""
@@ -111,3 +103,8 @@ class RequestLog(FailureLog):
         with _OPERATION:
             return operation(self._scope) if callable(operation) else operation
         return None
+
+
+def _kind(span: Span) -> SpanKind | None:
+    """Return the kind of a span; None where it is not known, as of one that does not record."""
+    return getattr(span, "kind", None)
