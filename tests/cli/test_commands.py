@@ -25,7 +25,7 @@ def test_show_prints_a_tree_for_each_rollout_that_failed(command, write):
         "└── cancelled at agent",
         "    └── agent_run_error at agent",
         "",
-        "1 rollouts failed, 1 recovered (--all shows them)",
+        "1 rollout failed, 1 recovered (--all shows them)",
     ]
 
 
@@ -36,7 +36,7 @@ def test_show_all_prints_what_was_recovered_from_too(command, write):
         f"✓ rollout r1  recovered from 1  trace {RECOVERED.trace_id}",
         f"✗ rollout r2  cancelled at agent  trace {FAILED.trace_id}",
     ]
-    assert ended.output.endswith("\n1 rollouts failed, 1 recovered\n")
+    assert ended.output.endswith("\n1 rollout failed, 1 recovered\n")
 
 
 @pytest.mark.parametrize("unit", ["rollout", "request", "trace"])
@@ -44,7 +44,7 @@ def test_show_by(command, write, unit):
     """`show --by` says what a tree is made of."""
     ended = command("show", "--by", unit, write(FAILED))
     assert ended.output.startswith(f"✗ {unit} ")
-    assert ended.output.endswith(f"1 {unit}s failed\n")
+    assert ended.output.endswith(f"1 {unit} failed\n")
 
 
 def test_files_are_read_together(command, write):
@@ -52,8 +52,33 @@ def test_files_are_read_together(command, write):
     agent = server(1, None, told(failure("a", "m")), own="a", rollout="r")
     model = server(2, 1, told(failure("m", kind="cancelled")), own="m")
     ended = command("show", write(agent, name="agent.jsonl"), write(model, name="model.jsonl"))
-    assert "1 rollouts failed\n" in ended.output
+    assert "1 rollout failed\n" in ended.output
     assert "no span tells" not in ended.output
+
+
+def test_folders_and_patterns(command, write, tmp_path):
+    """A folder stands for its files of spans, a pattern for the files that are like it, and no file is read twice."""
+    (tmp_path / "run" / "deep").mkdir(parents=True)
+    agent = server(1, None, told(failure("a", "m")), own="a", rollout="r")
+    model = server(2, 1, told(failure("m", kind="cancelled")), own="m")
+    write(agent, name="run/agent.jsonl")
+    write(model, name="run/deep/model.jsonl")
+    (tmp_path / "run" / "notes.txt").write_text(JUNK)
+    of_folder = command("show", tmp_path / "run")
+    assert (of_folder.status, of_folder.errors) == (0, "")
+    assert "1 failures are named, but no span tells of them" in of_folder.output
+    for both in (
+        (f"{tmp_path}/**/*.jsonl",),
+        (tmp_path / "run", tmp_path / "run" / "deep", tmp_path / "run/agent.jsonl"),
+    ):
+        shown = command("show", *both)
+        assert (shown.status, shown.errors) == (0, "")
+        assert "└── cancelled at agent" in shown.output
+
+
+def test_a_file_with_the_name_of_a_pattern(command, write):
+    """A file that is there is no pattern, whatever its name holds."""
+    assert "1 rollout failed" in command("show", write(FAILED, name="a[1]*.jsonl")).output
 
 
 def test_count_prints_a_table(command, write):
@@ -147,6 +172,17 @@ def test_many_unreadable_places_are_counted(command, write):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
+def test_strict_makes_an_error_of_what_is_skipped(command, write, name):
+    """With `--strict` a damaged line is a status of 4, whatever failed; the result is printed all the same."""
+    path = write(FAILED)
+    assert command(name, "--strict", path).status == 0
+    path.write_text(f"{JUNK}\n{path.read_text()}")
+    ended = command(name, "--strict", "--exit-code", path)
+    assert ended.status == 4
+    assert "agent_run_error" in ended.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
 def test_a_file_of_something_else_is_an_error(command, write, name):
     """A file in which nothing can be read ends the command with status 3, and without a result."""
     path = write()
@@ -167,10 +203,11 @@ def test_an_empty_file_is_no_error(command, write):
     {
         "no file": ((), "Missing argument"),
         "a file that is not there": (("nowhere.jsonl",), "gym-failures: nowhere.jsonl: No such file or directory"),
-        "a folder": (("/",), "gym-failures: /: Is a directory"),
+        "a folder without spans": (("/",), "gym-failures: /: no file in this folder ends in .jsonl, .gz, .zst, .pb"),
+        "a pattern of nothing": (("nowhere/*.jsonl",), "gym-failures: nowhere/*.jsonl: no file is like this"),
         "an option that is none": (("--nothing", "-"), "No such option"),
     }.values(),
-    ids=["no file", "not there", "a folder", "no option"],
+    ids=["no file", "not there", "a folder", "no match", "no option"],
 )
 def test_wrong_use_is_an_error(command, name, wrong, said):
     """A call that cannot be meant ends with status 2, and says on standard error what was wrong."""

@@ -6,12 +6,14 @@ import pty
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import gym_failures
 from gym_failures.cli.app import app
+from gym_failures.kinds import FailureBoundary
 from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
 
@@ -29,7 +31,7 @@ def test_without_a_command_help_is_shown(command):
     assert "Commands:" in "".join(command()[1:])
 
 
-@pytest.mark.parametrize("name", ["demo", "show", "count"])
+@pytest.mark.parametrize("name", [registered.callback.__name__ for registered in app.registered_commands])
 def test_help(command, name):
     """Each command has a help with examples, by either option."""
     long, short = command(name, "--help"), command(name, "-h")
@@ -51,7 +53,11 @@ def examples():
 @pytest.mark.parametrize("example", examples())
 def test_examples_of_the_help_run(tmp_path, example):
     """Each example of the help does what it shows, in a shell and on files of the names that it has."""
-    line = as_line(FAILED) + "\n"
+    refused = failure("m", kind="provider_unavailable", boundary=FailureBoundary.MODEL)
+    span = server(
+        2, None, told(refused, at=time.time_ns()), told(failure("a", "m"), at=time.time_ns()), own="a", rollout="r07"
+    )
+    line = as_line(span) + "\n"
     (tmp_path / "traces").mkdir()
     for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl"):
         (tmp_path / name).write_text(line)
@@ -93,6 +99,42 @@ def test_output_in_a_narrow_encoding(write):
         env={**os.environ, "PYTHONIOENCODING": "ascii"}, capture_output=True, check=True,
     )  # fmt: skip
     assert rb"\u6df1" in done.stdout
+
+
+def test_a_reader_that_stops_ends_the_command(write):
+    """Where nobody reads on, as behind `head`, the command ends without a word and with the status of SIGPIPE."""
+    spans = [server(n, None, told(failure(f"a{n}")), own=f"a{n}", trace=f"{n:032x}") for n in range(1, 2_000)]
+    for arguments in (("show",), ("show", "--format", "jsonl"), ("count", "--by", "kind")):
+        with subprocess.Popen(
+            [COMMAND, *arguments, write(*spans)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            process.stdout.close()
+            assert process.stderr.read() == b""
+        assert process.returncode == 141
+
+
+@pytest.mark.parametrize("arguments", ["show", "show --format json", "count", "count --format csv", "--version"])
+def test_a_full_disk_is_said(write, arguments):
+    """Where the output cannot be written, one line says so, and the status is 5."""
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [COMMAND, *shlex.split(arguments), write(FAILED)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (5, "gym-failures: the output: No space left on device\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_shells_can_complete(shell):
+    """The command prints the completion of each usual shell."""
+    done = subprocess.run(
+        [COMMAND], env={**os.environ, "_GYM_FAILURES_COMPLETE": f"source_{shell}"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "gym-failures" in done.stdout
 
 
 def on_terminal(*arguments):

@@ -31,6 +31,13 @@ def test_count_repeats_the_table(demo):
     assert counted.stdout in demo.output
 
 
+def test_the_last_line_can_be_typed(demo):
+    """What the demo says to type in the end is the program as it was called, and shows the trees again."""
+    _, _, line = demo.output.rstrip("\n").rpartition("\nlook again: ")
+    again = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=True, env={"PATH": "/bin"})
+    assert "rollouts failed" in again.stdout
+
+
 def test_a_folder_with_something_in_it_is_refused(tmp_path):
     """Files of another run would be taken for those of this one, so the folder has to be empty."""
     (tmp_path / "spans").mkdir()

@@ -1,15 +1,18 @@
 """The commands, put together."""
 
 import logging
-from typing import Annotated
+import os
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
 from gym_failures import __version__
+from gym_failures.cli import exits
 from gym_failures.cli.count import count
 from gym_failures.cli.demo import demo
 from gym_failures.cli.show import show
-from gym_failures.cli.terminal import out
+from gym_failures.cli.terminal import NobodyReadsError, out, plain
 
 app = typer.Typer(
     name="gym-failures",
@@ -37,12 +40,16 @@ app.command(
     epilog=_examples(
         "gym-failures show agent.jsonl model.jsonl",
         "gym-failures show --by request --all traces/*.jsonl",
+        "gym-failures show --kind 'provider_*' --boundary model traces",
+        "gym-failures show --format jsonl traces | head -n 1",
         "zcat traces.jsonl.gz | gym-failures show -",
     )
 )(show)
 app.command(
     epilog=_examples(
         "gym-failures count traces/*.jsonl",
+        "gym-failures count --by service,kind --since 90d traces",
+        "gym-failures count --format prometheus traces",
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
     )
 )(count)
@@ -66,5 +73,18 @@ def _command(
 
 
 def run() -> None:
-    """Run the command with the arguments of this process."""
-    app()
+    """Run the command with the arguments of this process; where its output cannot go, say so and end."""
+    try:
+        app()
+    except NobodyReadsError:
+        _give_up_output(exits.NOBODY_READS)
+    except OSError as error:
+        where = "the output" if error.filename is None else plain(str(error.filename))
+        print(f"gym-failures: {where}: {error.strerror}", file=sys.stderr)  # noqa: T201 - no colours, whatever broke
+        _give_up_output(exits.UNWRITABLE)
+
+
+def _give_up_output(status: int) -> NoReturn:
+    # What Python still holds back would fail once more when it ends, and change the status.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(status)

@@ -1,33 +1,82 @@
-"""`gym-failures count`: how many failures there were, by kind and boundary."""
+"""`gym-failures count`: how many failures there were, by kind and boundary or what else they have in common."""
 
+import enum
 from collections.abc import Iterable
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from gym_failures.cli import exits
-from gym_failures.cli.files import ExitCode, Files, Unit, read
+from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
 from gym_failures.cli.table import remarks_on, table_of
-from gym_failures.cli.tally import tally
-from gym_failures.cli.terminal import out
+from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
+from gym_failures.cli.tally import DEFAULT, Field, Tally, tally
+from gym_failures.cli.terminal import out, write
 from gym_failures.reading import RebuiltReport
 
 
-def count(files: Files, *, exit_code: ExitCode = False) -> None:
-    """Count failures by kind and boundary.
+class Format(enum.StrEnum):
+    """How counts are printed."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PROMETHEUS = "prometheus"
+
+
+def _fields(said: str) -> tuple[Field, ...]:
+    names = dict.fromkeys(name.strip() for name in said.split(","))
+    try:
+        return tuple(map(Field, names))
+    except ValueError:
+        raise typer.BadParameter(f"{said!r} is not made of {', '.join(Field)}") from None
+
+
+def count(
+    files: Files,
+    by: Annotated[
+        str, typer.Option(metavar="FIELD,...", help=f"What to count by, any of {', '.join(Field)}.")
+    ] = ",".join(DEFAULT),
+    output: Annotated[Format, typer.Option("--format", help="How to print the counts.")] = Format.TABLE,
+    *,
+    kind: Kind = None,
+    boundary: Boundary = None,
+    service: Service = None,
+    rollout: Rollout = None,
+    since: Since = None,
+    until: Until = None,
+    exit_code: ExitCode = False,
+    strict: Strict = False,
+) -> None:
+    """Count failures by kind and boundary, or by what else they have in common.
 
     Each failure counts once, however many replies have told of it: these are the numbers of the metric `gym.failures`.
     One that made three servers fail is three failures and one root cause.
     """
-    reports = read(files, Unit.TRACE)
-    print_table(out(), reports)
-    if exit_code and reports:
-        raise typer.Exit(exits.FAILED)
+    fields = _fields(by)
+    if output is Format.PROMETHEUS and Field.HOUR in fields:
+        raise typer.BadParameter("an hour is no label of a metric", param_hint="--by")
+    reports = read(files, Unit.ROLLOUT)
+    counted = tally(reports, by=fields, choice=Choice(kind, boundary, service, rollout, since, until))
+    match output:
+        case Format.TABLE:
+            _print(out(), counted)
+        case Format.JSON:
+            write(as_json(counted, skipped=reports.skips))
+        case Format.CSV:
+            write(as_csv(counted))
+        case Format.PROMETHEUS:
+            write(as_prometheus(counted))
+    end(reports, strict=strict, failed=exit_code and counted.total > 0)
 
 
 def print_table(console: Console, reports: Iterable[RebuiltReport]) -> None:
-    """Print the table, and what has to be known to read it right."""
-    counted = tally(reports)
+    """Print the table of kinds and boundaries, and what has to be known to read it right."""
+    _print(console, tally(reports))
+
+
+def _print(console: Console, counted: Tally) -> None:
     if not counted.total:
         console.print("no failures")
         return

@@ -1,5 +1,8 @@
 """`gym-failures demo`: a small Gym that fails on demand, and what there is to see of it."""
 
+import shlex
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,7 +101,15 @@ def _summary(done: "Run", agreement: "Agreement", folder: Path, endpoint: str | 
         yield Text(f"sent to {endpoint}; in Jaeger, search service agent for the tag failure.kind=agent_run_error")
     if done.unsent:
         yield Text(f"not all was taken there of: {', '.join(done.unsent)}; see the logs", "bold red")
-    yield Text(f"look again: gym-failures show {folder}/spans/*.jsonl")
+    yield Text(f"look again: {_called()} show {shlex.quote(str(folder / 'spans'))}")
+
+
+def _called() -> str:
+    """Return what to type for this program: its name where a shell finds it, else the path that was typed."""
+    called = sys.argv[0]
+    name = Path(called).name
+    found = shutil.which(name)
+    return name if found is not None and Path(found).absolute() == Path(called).absolute() else shlex.quote(called)
 
 
 def verdict(agreement: "Agreement") -> Text:

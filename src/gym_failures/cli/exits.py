@@ -8,3 +8,9 @@ USAGE: Final = 2
 """The command was called in a wrong way, such as with a file that does not exist; as in click."""
 UNREADABLE: Final = 3
 """Nothing that was given could be read."""
+SKIPPED: Final = 4
+"""With `--strict`: something that was given could not be read."""
+UNWRITABLE: Final = 5
+"""The result could not be written, such as to a full disk."""
+NOBODY_READS: Final = 141
+"""Whoever read the output stopped, as `head` does; what shells say of a program that SIGPIPE ended (128 + 13)."""

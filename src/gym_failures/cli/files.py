@@ -13,11 +13,12 @@ from gym_failures.cli import exits
 from gym_failures.cli.extras import needs
 from gym_failures.cli.terminal import err, plain
 from gym_failures.reading import Reports, read_files
+from gym_failures.reading.sources.paths import NothingThereError, expanded
 
 if TYPE_CHECKING:
     from io import BufferedReader
 
-_STANDARD_INPUT: Final = "-"
+_STANDARD_INPUT: Final = Path("-")
 
 
 class Unit(enum.StrEnum):
@@ -33,25 +34,29 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE...",
         show_default=False,
-        help="OTLP JSON, as OpenTelemetry's file exporters write it; - is standard input.",
+        help="OTLP JSON, as OpenTelemetry's file exporters write it; a folder, a pattern, or - for standard input.",
     ),
 ]
 ExitCode = Annotated[
     bool, typer.Option("--exit-code", help="End with status 1 if anything failed.", show_default=False)
 ]
-
-
-def _standard_input() -> "BufferedReader":
-    return cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO
+Strict = Annotated[
+    bool, typer.Option("--strict", help="End with status 4 if anything could not be read.", show_default=False)
+]
 
 
 def read(files: Sequence[Path], unit: Unit) -> Reports:
     """Return the reports in `files`; says what was skipped, and ends the command when there was nothing else."""
     console = err()
-    if sys.stdin is None and Path(_STANDARD_INPUT) in files:
+    try:
+        paths = expanded(files)
+    except NothingThereError as error:
+        console.print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.USAGE) from None
+    if sys.stdin is None and _STANDARD_INPUT in paths:
         console.print("gym-failures: standard input is closed")
         raise typer.Exit(exits.USAGE)
-    sources = [_standard_input() if str(path) == _STANDARD_INPUT else path for path in files]
+    sources = [_standard_input() if path == _STANDARD_INPUT else path for path in paths]
     try:
         with needs("reading"):
             reports = read_files(sources, by=unit.value)
@@ -67,3 +72,15 @@ def read(files: Sequence[Path], unit: Unit) -> Reports:
         console.print("gym-failures: no span can be read; is this OTLP JSON?")
         raise typer.Exit(exits.UNREADABLE)
     return reports
+
+
+def end(reports: Reports, *, strict: bool, failed: bool) -> None:
+    """End the command with the status that its result has: of what was skipped if that matters, else of a failure."""
+    if strict and reports.skips:
+        raise typer.Exit(exits.SKIPPED)
+    if failed:
+        raise typer.Exit(exits.FAILED)
+
+
+def _standard_input() -> "BufferedReader":
+    return cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO

@@ -1,33 +1,64 @@
 """`gym-failures show`: a tree for each rollout that failed."""
 
+import enum
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
-from gym_failures.cli import exits
-from gym_failures.cli.files import ExitCode, Files, Unit, read
-from gym_failures.cli.terminal import out
+from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
+from gym_failures.cli.documents import report_line, reports_document
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.terminal import out, write
 from gym_failures.cli.tree import tree_of
 from gym_failures.reading import RebuiltReport
+
+
+class Format(enum.StrEnum):
+    """How reports are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    JSONL = "jsonl"
 
 
 def show(
     files: Files,
     by: Annotated[Unit, typer.Option(help="What a tree is made of.")] = Unit.ROLLOUT,
+    output: Annotated[Format, typer.Option("--format", help="Trees, one JSON document, or one a line.")] = Format.TEXT,
     *,
     recovered: Annotated[bool, typer.Option("--all", help="Show what was recovered from too.")] = False,
+    kind: Kind = None,
+    boundary: Boundary = None,
+    service: Service = None,
+    rollout: Rollout = None,
+    since: Since = None,
+    until: Until = None,
     exit_code: ExitCode = False,
+    strict: Strict = False,
 ) -> None:
     """Show why rollouts failed: a tree for each, from the root cause on.
 
-    The spans of one rollout can be in the files of several servers; name all of them.
+    The spans of one rollout can be in the files of several servers; name all of them. Options that choose failures
+    choose the rollouts in which there is such a failure, and show these whole.
     """
+    if rollout and by is not Unit.ROLLOUT:
+        raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
     reports = read(files, by)
-    print_trees(out(), reports, by, recovered=recovered)
-    if exit_code and any(report.failed for report in reports):
-        raise typer.Exit(exits.FAILED)
+    chosen = Choice(kind, boundary, service, rollout, since, until).of(reports)
+    failed = [report for report in chosen if report.failed]
+    shown = chosen if recovered else failed
+    match output:
+        case Format.TEXT:
+            print_trees(out(), chosen, by, recovered=recovered)
+        case Format.JSON:
+            counts = {"failed": len(failed), "recovered": len(chosen) - len(failed)}
+            write(reports_document(shown, by.value, **counts, spans=reports.spans, skipped=reports.skips))
+        case Format.JSONL:
+            for report in shown:
+                write(report_line(report, by.value))
+    end(reports, strict=strict, failed=exit_code and bool(failed))
 
 
 def print_trees(console: Console, reports: Sequence[RebuiltReport], unit: Unit, *, recovered: bool) -> None:
@@ -37,7 +68,7 @@ def print_trees(console: Console, reports: Sequence[RebuiltReport], unit: Unit, 
         console.print(tree_of(report, unit.value))
         console.print()
     fine = len(reports) - len(failed)
-    summary = f"{len(failed)} {unit.value}s failed"
+    summary = f"{len(failed)} {unit.value}{'' if len(failed) == 1 else 's'} failed"
     if fine:
         summary += f", {fine} recovered" + ("" if recovered else " (--all shows them)")
     console.print(summary, style="bold")

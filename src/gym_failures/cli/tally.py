@@ -1,25 +1,51 @@
-"""How many failures there were, by kind and boundary."""
+"""How many failures there were, by any of what they have in common."""
 
+import enum
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Final
 
-from gym_failures.kinds import FailureBoundary
+from gym_failures.cli.choice import Choice
+from gym_failures.cli.seen import Seen, failures_in
+from gym_failures.cli.times import hour
 from gym_failures.reading import RebuiltReport
 
-if TYPE_CHECKING:
-    from gym_failures.records import FailureEvent
+Key = tuple[str | None, ...]
+"""One value for each field that is counted by; None where a failure has none."""
+
+
+class Field(enum.StrEnum):
+    """What failures are counted by."""
+
+    KIND = "kind"
+    BOUNDARY = "boundary"
+    STAGE = "stage"
+    SERVICE = "service"
+    HOUR = "hour"
+
+
+DEFAULT: Final = (Field.KIND, Field.BOUNDARY)
+
+
+_VALUES: Final[Mapping[Field, Callable[[Seen], str | None]]] = {
+    Field.KIND: lambda seen: seen.event.failure_kind,
+    Field.BOUNDARY: lambda seen: seen.event.boundary.value,
+    Field.STAGE: lambda seen: None if seen.event.stage is None else seen.event.stage.value,
+    Field.SERVICE: lambda seen: seen.service,
+    Field.HOUR: lambda seen: hour(seen.time_ns),
+}
 
 
 @dataclass
 class Tally:
     """Failures counted once each, however many reports they are in; the same numbers as the counter `gym.failures`."""
 
-    cells: Counter[tuple[str, FailureBoundary]] = field(default_factory=Counter)
-    """By kind and boundary."""
-    roots: Counter[str] = field(default_factory=Counter)
-    """Those without a cause, by kind."""
+    by: Sequence[Field] = DEFAULT
+    cells: Counter[Key] = field(default_factory=Counter)
+    """All of them."""
+    roots: Counter[Key] = field(default_factory=Counter)
+    """Those without a cause."""
     remote: int = 0
     """Those that are known from replies only, because their own process stored nothing."""
     missing_causes: int = 0
@@ -30,26 +56,31 @@ class Tally:
         """All failures."""
         return self.cells.total()
 
-    def of_kind(self, kind: str) -> int:
-        """Return how many there were of one kind."""
-        return sum(count for (of, _), count in self.cells.items() if of == kind)
+    def rows(self) -> list[Key]:
+        """Return the keys, the most frequent first; in the order of time where failures are counted by that first."""
+        by_name = sorted(self.cells, key=lambda key: [part or "" for part in key])
+        if self.by[0] is Field.HOUR:
+            return by_name
+        return sorted(by_name, key=lambda key: -self.cells[key])
 
-    def at(self, boundary: FailureBoundary) -> int:
-        """Return how many were observed at one boundary."""
-        return sum(count for (_, at), count in self.cells.items() if at is boundary)
+    def along(self, position: int) -> tuple[Counter[str | None], Counter[str | None]]:
+        """Return all failures and the roots by the value at `position` of a key alone."""
+        sums: tuple[Counter[str | None], Counter[str | None]] = (Counter(), Counter())
+        for counter, counted in zip(sums, (self.cells, self.roots), strict=True):
+            for key, number in counted.items():
+                counter[key[position]] += number
+        return sums
 
 
-def tally(reports: Iterable[RebuiltReport]) -> Tally:
-    """Count the failures in `reports`, which may overlap."""
-    events: dict[str, FailureEvent] = {}
-    local: set[str] = set()
-    missing: set[str] = set()
-    for rebuilt in reports:
-        events.update(rebuilt.report.events)
-        local.update(rebuilt.report.events.keys() - set(rebuilt.remote_only))
-        missing.update(rebuilt.missing_causes)
-    counted = Tally(remote=len(events.keys() - local), missing_causes=len(missing - events.keys()))
-    for event in events.values():
-        counted.cells[event.failure_kind, event.boundary] += 1
-        counted.roots[event.failure_kind] += event.cause_id is None
+def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, choice: Choice | None = None) -> Tally:
+    """Count the failures in `reports` that `choice` has; to choose by rollout, the reports have to be of rollouts."""
+    failures = failures_in(reports)
+    counted = Tally(by, missing_causes=failures.missing_causes)
+    for seen in failures.seen:
+        if choice is not None and not choice.has(seen):
+            continue
+        key = tuple(_VALUES[of](seen) for of in by)
+        counted.cells[key] += 1
+        counted.roots[key] += seen.event.cause_id is None
+        counted.remote += not seen.is_local
     return counted

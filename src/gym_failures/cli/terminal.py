@@ -2,6 +2,7 @@
 
 import re
 import sys
+from io import TextIOWrapper
 from typing import Final
 
 from rich.console import Console
@@ -14,6 +15,15 @@ _PIPE_WIDTH: Final = 10_000
 """Width where no terminal sets one, in characters; so wide that a line stays a line."""
 
 
+class NobodyReadsError(Exception):
+    """Whoever read the output stopped; no OSError, of which click would make an exit with the status of a failure."""
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        raise NobodyReadsError
+
+
 def out() -> Console:
     """Return where results go: standard output, in colours only on a terminal, in whole lines elsewhere."""
     return _console(stderr=False)
@@ -24,16 +34,29 @@ def err() -> Console:
     return _console(stderr=True)
 
 
+def write(text: str) -> None:
+    """Write lines for another program to standard output, as they are and at once."""
+    _never_fail_for_a_character(sys.stdout)
+    try:
+        print(text, flush=True)  # noqa: T201 - a console would wrap and colour it
+    except BrokenPipeError:
+        raise NobodyReadsError from None
+
+
 def plain(text: str) -> str:
     """Return `text` from elsewhere so that a terminal only shows it: each character that does more is written out."""
     return _UNSAFE.sub(lambda found: " " if found[0] in "\r\n\t" else ascii(found[0])[1:-1], text)
 
 
 def _console(*, stderr: bool) -> Console:
-    stream = sys.stderr if stderr else sys.stdout
-    if hasattr(stream, "reconfigure"):
-        stream.reconfigure(errors="backslashreplace")  # What a terminal cannot show must not end the command.
-    console = Console(stderr=stderr, highlight=False)
+    _never_fail_for_a_character(sys.stderr if stderr else sys.stdout)
+    console = _Console(stderr=stderr, highlight=False)
     if not console.is_terminal:
         console.width = _PIPE_WIDTH
     return console
+
+
+def _never_fail_for_a_character(stream: object) -> None:
+    """Have what the encoding of `stream` lacks written out."""
+    if isinstance(stream, TextIOWrapper):
+        stream.reconfigure(errors="backslashreplace")

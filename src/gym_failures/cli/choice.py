@@ -1,0 +1,69 @@
+"""Which failures a command is about: the options that choose, and what they choose."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+import typer
+
+from gym_failures.cli.seen import Seen, failures_in
+from gym_failures.cli.times import moment
+from gym_failures.kinds import FailureBoundary
+from gym_failures.reading import RebuiltReport
+
+Kind = Annotated[
+    list[str] | None, typer.Option(metavar="KIND", help="Only failures of this kind; * stands for anything.")
+]
+Boundary = Annotated[list[FailureBoundary] | None, typer.Option(help="Only failures observed there.")]
+Service = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Only failures observed by this service; * stands for anything."),
+]
+Rollout = Annotated[
+    list[str] | None, typer.Option(metavar="ID", help="Only failures of this rollout; * stands for anything.")
+]
+Since = Annotated[
+    int | None,
+    typer.Option(
+        metavar="TIME", parser=moment, help="Only failures from then on: ISO 8601 in UTC, or 90m, 2h, 7d ago."
+    ),
+]
+Until = Annotated[int | None, typer.Option(metavar="TIME", parser=moment, help="Only failures before then.")]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is asked for; None asks for all, and of several values any will do.
+
+    Kinds, services and rollouts are patterns as of a shell. Times are nanoseconds since the epoch, from `since` on and
+    before `until`. A failure whose time is not known is not of any time that is asked for.
+    """
+
+    kinds: Sequence[str] | None = None
+    boundaries: Sequence[FailureBoundary] | None = None
+    services: Sequence[str] | None = None
+    rollouts: Sequence[str] | None = None
+    since: int | None = None
+    until: int | None = None
+
+    def has(self, seen: Seen) -> bool:
+        """Tell whether one failure is asked for; its `key` has to be its rollout's."""
+        return (
+            _is_like(seen.event.failure_kind, self.kinds)
+            and (not self.boundaries or seen.event.boundary in self.boundaries)
+            and _is_like(seen.service, self.services)
+            and _is_like(seen.key, self.rollouts)
+            and (self.since is None or seen.time_ns >= max(self.since, 1))
+            and (self.until is None or 0 < seen.time_ns < self.until)
+        )
+
+    def of(self, reports: Sequence[RebuiltReport]) -> Sequence[RebuiltReport]:
+        """Return those of `reports`, whole, that have a failure which is asked for; all of them where nothing is."""
+        if self == Choice():
+            return reports
+        return [rebuilt for rebuilt in reports if any(map(self.has, failures_in([rebuilt]).seen))]
+
+
+def _is_like(name: str | None, patterns: Sequence[str] | None) -> bool:
+    return not patterns or (name is not None and any(fnmatchcase(name, pattern) for pattern in patterns))
