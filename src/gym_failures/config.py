@@ -22,6 +22,10 @@ _FALSE: Final = frozenset({"false", "0", "no", "off"})
 _LOG_LINES: Final = ("auto", "always", "never")
 _REPLY_TO: Final = ("all", "none")
 _ACCEPT_FROM: Final = ("default", "all", "none")
+_RANGES: Final = {
+    "header_budget": (limits.HEADER_BUDGET_MIN, limits.HEADER_HARD_LIMIT),
+    "waiting_after": (0, limits.WAITING_AFTER_MAX),
+}
 
 # RFC 1122 and 4291 (loopback), RFC 1918 and 4193 (private). Written out, because what `ipaddress` calls private changes
 # with the Python version and holds more, such as the link-local addresses of cloud metadata services.
@@ -57,6 +61,8 @@ class Config:
     it raises, or returns anything but text, the reason is dropped and counted, never the failure.
 
     `header_budget` is the longest report header in bytes, in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`.
+    `waiting_after` is the age at which a request of a NeMo Gym server is told of while it still runs, in whole seconds
+    in [0, WAITING_AFTER_MAX]; 0 is never.
     `log_lines` says when a failure becomes a line of JSON: "auto" where no span carries it, "always" or "never".
     `rules` come before those that the package has for exceptions of other libraries.
     """
@@ -71,6 +77,7 @@ class Config:
     scrubber: Callable[[str], str] | None = None
     header_budget: int = limits.HEADER_BUDGET
     log_lines: Literal["auto", "always", "never"] = "auto"
+    waiting_after: int = limits.WAITING_AFTER
     rules: tuple[Rule, ...] = ()
     _accepted: "_Hosts | None" = field(init=False, repr=False, compare=False, default=None)
 
@@ -86,14 +93,14 @@ class Config:
             reason_length(getattr(self, name), name)
         if self.scrubber is not None and not callable(self.scrubber):
             raise _wrong("scrubber", self.scrubber, "a callable or None")
-        low, high = limits.HEADER_BUDGET_MIN, limits.HEADER_HARD_LIMIT
-        if type(self.header_budget) is not int or not low <= self.header_budget <= high:
-            raise _wrong("header_budget", self.header_budget, f"a whole number in [{low}, {high}]")
+        for name, (low, high) in _RANGES.items():
+            value = getattr(self, name)
+            if type(value) is not int or not low <= value <= high:
+                raise _wrong(name, value, f"a whole number in [{low}, {high}]")
         if self.log_lines not in _LOG_LINES:
             raise _wrong("log_lines", self.log_lines, '"auto", "always" or "never"')
-        rules: object = self.rules
-        if not isinstance(rules, tuple) or not all(isinstance(rule, Rule) for rule in rules):
-            raise _wrong("rules", rules, "a tuple of classify.Rule")
+        if not _are_rules(self.rules):
+            raise _wrong("rules", self.rules, "a tuple of classify.Rule")
         object.__setattr__(self, "_accepted", None if callable(self.accept_from) else _Hosts.of(self.accept_from))
 
     @classmethod
@@ -207,6 +214,10 @@ def _boundary(value: object) -> FailureBoundary | None:
         raise _wrong("boundary", value, f"one of {', '.join(one.value for one in FailureBoundary)}") from None
 
 
+def _are_rules(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(rule, Rule) for rule in value)
+
+
 def _network_of(entry: str) -> _Network | None:
     bare = entry[1:-1] if entry.startswith("[") and entry.endswith("]") else entry
     try:
@@ -248,5 +259,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "scrub": _switch,
     "header_budget": _number,
     "log_lines": str.lower,
+    "waiting_after": _number,
 }
 """How each field that a variable can set is read; the variable is the prefix and the field's name in capitals."""

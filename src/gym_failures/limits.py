@@ -119,6 +119,13 @@ LOG_ATTEMPTS_FIRST: Final = 8
 LOG_ATTEMPTS_LAST: Final = 8
 """Last failed attempts of one operation that a log keeps; ours."""
 
+WAITING_AFTER: Final = 60
+"""Age of a request at which it is told of while it still runs, in seconds; ours, about when people begin to look. It is
+told again at twice that age, four times, ...: seven spans for a request that hangs for an hour."""
+
+WAITING_AFTER_MAX: Final = 86_400
+"""Largest such age that may be set, in seconds; ours, a day."""
+
 SERVER_ERROR_STATUS: Final = 500
 """Lowest HTTP status that means the server failed; RFC 9110, section 15.6."""
 

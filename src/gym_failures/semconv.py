@@ -54,6 +54,14 @@ NEMO_GYM_ATTEMPT_INDEX: Final = "nemo.gym.attempt_index"
 OVERFLOW_SPAN_NAME: Final = "gym.failure"
 """Short span that carries a failure which its own span can no longer take."""
 
+WAITING_SPAN_NAME: Final = "gym.waiting"
+"""Short span that tells of a request which still runs, with copies of what it has observed so far."""
+WAITING_DURATION: Final = "gym.waiting.duration"
+"""Age of the request, in seconds."""
+WAITING_FAILURES: Final = "gym.waiting.failures"
+"""Failures that it has observed so far, those that a bound left out included."""
+WAITING_OPERATION: Final = "gym.waiting.operation"
+
 # Metrics.
 METRIC_FAILURES: Final = "gym.failures"
 METRIC_REQUESTS_FAILED: Final = "gym.requests.failed"
