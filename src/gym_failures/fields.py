@@ -193,14 +193,15 @@ def rows(fields: tuple[Field, ...], *, keyed: bool) -> tuple[Row, ...]:
 def write(record: BaseModel, table: tuple[Row, ...], into: dict[str, Scalar]) -> None:
     """Put into `into` what is present in `record`, made fit to leave the process."""
     values = record.__dict__
+    short = limits.WIRE_ID_LENGTH
     for name, key, writer, absent in table:
         value = values[name]
-        if value is None or value == absent:
+        if value is None:
             continue
         # What nearly always comes; every writer of text would leave it as it is.
-        if type(value) is str and value.isascii() and 0 < len(value) <= limits.WIRE_ID_LENGTH:
+        if type(value) is str and value.isascii() and 0 < len(value) <= short:
             into[key] = value
-        elif (scalar := writer(value)) is not None:
+        elif value != absent and (scalar := writer(value)) is not None:
             into[key] = scalar
 
 

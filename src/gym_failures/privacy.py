@@ -110,13 +110,16 @@ def canonical(event: FailureEvent, config: Config) -> FailureEvent:
     they have a bound, and ids and kind, where they have none, are made legal.
     """
     changes: dict[str, object] = {}
-    event_id, kind, cause_id = event.event_id, event.failure_kind, event.cause_id
-    if (legal := wire_id(event_id)) != event_id:
-        changes["event_id"] = legal
-    if (legal := wire_id(kind)) != kind:
-        changes["failure_kind"] = legal
-    if cause_id is not None and (legal := wire_id(cause_id)) != cause_id:
-        changes["cause_id"] = legal
+    for name, value in (
+        ("event_id", event.event_id),
+        ("failure_kind", event.failure_kind),
+        ("cause_id", event.cause_id),
+    ):
+        # What nearly always comes is legal, and to ask first is faster than to make it so.
+        if value is None or (value.isascii() and 0 < len(value) <= limits.WIRE_ID_LENGTH):
+            continue
+        if (legal := wire_id(value)) != value:
+            changes[name] = legal
     reason = event.failure_reason
     if reason and (hidden := _hide(config, reason)) != reason:
         changes["failure_reason"] = hidden

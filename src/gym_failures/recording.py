@@ -77,22 +77,20 @@ def record_failure(
     log = current.get()
     if log is not None:
         return log.observe_failure(failure, boundary=boundary, stage=stage, operation=operation, span=span)
-    with _RECORD:
+    try:
+        recorder = default_recorder()
+        if not recorder.config.enabled:
+            return None
         where = trace.get_current_span() if span is None else span
-        if isinstance(failure, FailureEvent):
-            return _record_event(failure, where)
-        return _record_exception(failure, boundary, stage, operation, where)
-    return None
-
-
-def _record_event(event: FailureEvent, span: Span) -> FailureEvent | None:
-    recorder = default_recorder()
-    if not recorder.config.enabled:
+        if isinstance(failure, BaseException):
+            return _record_exception(failure, boundary, stage, operation, where)
+        if where.is_recording() or not recorder.count_in_silence(failure, where):
+            failure = canonical(failure, recorder.config)
+            recorder.write(failure, span=where)
+    except Exception as error:  # noqa: BLE001 - a block of the guard costs too much where all goes well
+        _RECORD.report(error)
         return None
-    if span.is_recording() or not recorder.count_in_silence(event, span):
-        event = canonical(event, recorder.config)
-        recorder.write(event, span=span)
-    return event
+    return failure
 
 
 def _record_exception(
@@ -103,8 +101,6 @@ def _record_exception(
     span: Span,
 ) -> FailureEvent | None:
     recorder = default_recorder()
-    if not recorder.config.enabled:
-        return None
     owner = owner_of(span)
     found = failures_of(
         error,
