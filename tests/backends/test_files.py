@@ -72,14 +72,24 @@ def load(name):
     return yaml.safe_load((CONFIG / name).read_text())
 
 
+SMALLER_ON_A_LAPTOP = {"memory_limiter", "otlp_grpc/jaeger", "prometheus_remote_write"}
+
+
 def test_files_that_are_copied_apart_say_the_same():
     """What two files have in common is equal in both, because a Collector's file cannot include another."""
     agent, gateway, laptop = (load(name) for name in COLLECTOR_FILES)
     for section in ("processors", "connectors", "exporters"):
         for one, other in ((agent, laptop), (gateway, laptop), (agent, gateway)):
             common = one.get(section, {}).keys() & other.get(section, {}).keys()
-            for name in common - {"memory_limiter", "otlp_grpc/jaeger"}:
+            for name in common - SMALLER_ON_A_LAPTOP:
                 assert one[section][name] == other[section][name], name
+
+
+def test_what_prometheus_would_refuse_is_not_sent():
+    """The gateway drops samples somewhat before Prometheus would call them too old."""
+    ((oldest,),) = load("gateway.yaml")["processors"]["filter/too_old"]["metrics"].values()
+    window = load("prometheus/prometheus.yml")["storage"]["tsdb"]["out_of_order_time_window"]
+    assert (re.search(r'Duration\("(\d+)m"\)', oldest)[1], window) == ("55", "1h")
 
 
 @pytest.mark.parametrize("file", ["gateway.yaml", "all-in-one.yaml"])
