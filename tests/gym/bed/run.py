@@ -1,0 +1,198 @@
+"""One run of the bed, started from the tests' environment: `run(folder).rows`."""
+
+import json
+import os
+import subprocess
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from backends.processes import free_ports
+from gym_failures.header import decode_reports
+from gym_venv import WITH_US
+from tests.gym.bed import scenarios
+from tests.gym.bed.provider import Provider
+
+HERE = Path(__file__).parent
+PATIENCE = 300
+"""Longest time that a run may take before it is killed, in seconds; it takes a tenth of it."""
+EPISODE_SECONDS = 12
+"""How long an environment server waits for an episode: enough for those that end, on a busy machine too."""
+
+
+def config(folder, head, provider):
+    """Return NeMo Gym's configuration of the bed."""
+
+    def episodes(resources):
+        """Return an environment server that owns its episodes."""
+        return {
+            "entrypoint": "app.py",
+            "resources_server": {"type": "resources_servers", "name": resources},
+            "agent_server": {"type": "responses_api_agents", "name": "agent"},
+            "resources_tool_transports": ["direct_http"],
+            "max_concurrent_episodes": None,
+            "queue_timeout_seconds": None,
+            "default_episode_timeout_seconds": EPISODE_SECONDS,
+            "cleanup_timeout_seconds": 2,
+        }
+
+    flaky = {"entrypoint": "app.py", "domain": "agent", "verified": False, "description": "fails on demand"}
+    model = {"entrypoint": "app.py", "openai_base_url": f"{provider}/v1", "openai_api_key": "none"}
+    return {
+        "observability_enabled": True,
+        "model_call_capture_dir": str(folder / "capture"),
+        "head_server": {"host": "127.0.0.1", "port": head},
+        "default_host": "127.0.0.1",
+        "model": {"responses_api_models": {"openai_model": model | {"openai_model": "stand-in"}}},
+        "resources": {"resources_servers": {"flaky": flaky}},
+        "fragile_resources": {"resources_servers": {"flaky": flaky}},
+        "agent": {
+            "responses_api_agents": {
+                "simple_agent": {
+                    "entrypoint": "app.py",
+                    "max_steps": 4,
+                    "resources_server": {"type": "resources_servers", "name": "resources"},
+                    "model_server": {"type": "responses_api_models", "name": "model"},
+                }
+            }
+        },
+        scenarios.RELAY: {
+            "environment_servers": {
+                "relay": {
+                    "entrypoint": "app.py",
+                    "agent_server": {"type": "responses_api_agents", "name": "agent"},
+                }
+            }
+        },
+        scenarios.TURN: {"environment_servers": {"turn": episodes("resources")}},
+        scenarios.FRAGILE: {"environment_servers": {"turn": episodes("fragile_resources")}},
+    }
+
+
+def calls():
+    """Return the calls beside the rollouts, in the order of their scenarios."""
+    made = []
+    for scenario in scenarios.CALLS:
+        question = scenarios.question(scenario)
+        chat = {"messages": question["input"], "stream": True}
+        how, server, path, asked = {
+            "chat": ("stream", "model", "/v1/chat/completions", chat),
+            "responses": ("stream", "model", "/v1/responses", question | {"stream": True}),
+            "events": ("stream", "resources", "/events", question),
+            "model": ("leave", "model", "/v1/responses", question),
+            "run": ("leave", scenarios.RELAY, "/run", {"responses_create_params": question}),
+        }[scenario.partition("-")[0]]
+        made.append({"scenario": scenario, "how": how, "server": server, "path": path, "asked": asked})
+    return made
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A reply that the driver got."""
+
+    server: str
+    path: str
+    scenario: str
+    status: int
+    headers: list[list[str]]
+    body: str | None
+
+    @property
+    def report(self):
+        """The report in its headers, or None."""
+        return decode_reports([value for name, value in self.headers if name.lower() == "gym-failure-report"])
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of the bed that has ended."""
+
+    folder: Path
+    output: str
+    seen: Counter
+    metrics: list[bytes]
+
+    @cached_property
+    def found(self):
+        """What the driver found."""
+        return json.loads((self.folder / "found.json").read_text())
+
+    @cached_property
+    def rows(self):
+        """Rows of rollouts, of both files that the collection writes, by scenario."""
+        rows = [*lines(self.folder / "rollouts.jsonl"), *lines(self.folder / "rollouts_failures.jsonl")]
+        return {scenarios.ROLLOUTS[row["_ng_task_index"]]: row for row in rows}
+
+    @cached_property
+    def failed(self):
+        """Scenarios whose row is in the file of failures."""
+        return {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(self.folder / "rollouts_failures.jsonl")}
+
+    @cached_property
+    def replies(self):
+        """Replies of the driver's calls, by scenario."""
+        return {reply["scenario"]: Reply(**reply) for reply in lines(self.folder / "replies.jsonl")}
+
+    @cached_property
+    def handled(self):
+        """How often each handler of the resources servers was entered, by scenario."""
+        return Counter((one["scenario"], one["handler"]) for one in lines(self.folder / "handlers.jsonl"))
+
+    @property
+    def traces(self):
+        """Files of spans."""
+        return sorted((self.folder / "gym-failures-traces").glob("*.jsonl"))
+
+
+def lines(path):
+    """Return what a file of JSON lines holds; nothing where there is none."""
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def run(folder, *before, **environment):
+    """Run the bed in `folder`, with the words `before` in front of its command; return what it left.
+
+    Raises AssertionError with the end of its output when it fails.
+    """
+    (head,) = free_ports(0)
+    data, settings, log = folder / "data.jsonl", folder / "settings.json", folder / "driver.log"
+    data.write_text(scenarios.dataset())
+    with Provider() as provider:
+        collection = {
+            "input_jsonl_fpath": str(data),
+            "output_jsonl_fpath": str(folder / "rollouts.jsonl"),
+            "route_failures_to_sidecar": True,
+            "disable_health_check": True,
+            "environment_routing_mode": "legacy",
+            "environment_server_name": scenarios.RELAY,
+            "environment_server_routes": {name: name for name in (scenarios.TURN, scenarios.FRAGILE)},
+        }
+        settings.write_text(
+            json.dumps(
+                {
+                    "folder": str(folder),
+                    "config": config(folder, head, provider.url),
+                    "collection": collection,
+                    "calls": calls(),
+                    "provider": provider.url,
+                }
+            )
+        )
+        # Nothing that the caller's shell says to OpenTelemetry or to NeMo Gym is meant for the bed.
+        inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+        told = {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1", **environment}
+        with log.open("wb") as file:
+            done = subprocess.run(
+                [*before, WITH_US.python, HERE / "driver.py", settings],
+                cwd=HERE,
+                env=inherited | told,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                timeout=PATIENCE,
+                check=False,
+            )
+        output = log.read_text(errors="replace")
+        assert done.returncode == 0, output[-4000:]
+        return Run(folder, output, provider.seen, provider.metrics)

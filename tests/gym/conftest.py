@@ -1,0 +1,31 @@
+"""Runs of the bed that the tests share, and what is missing where there is no NeMo Gym."""
+
+import pytest
+
+from gym_venv import WITH_US, MissingEnvironmentError
+from tests.conftest import IN_THE_GATE
+from tests.gym.bed.run import run
+
+
+def pytest_collection_modifyitems(items):
+    """Give each of these tests the time that a run of the bed needs on a busy machine."""
+    for item in items:
+        if item.path.parent.name == "gym" and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def environment():
+    """Refuse to pass over a missing NeMo Gym in the gate; elsewhere say what is missing and skip."""
+    try:
+        WITH_US.python  # noqa: B018 - raises where it is missing
+    except MissingEnvironmentError as missing:
+        if IN_THE_GATE:
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session")
+def plain(tmp_path_factory):
+    """Give a run of the bed as NeMo Gym is without this package."""
+    return run(tmp_path_factory.mktemp("plain"))
