@@ -45,6 +45,13 @@ HIDDEN_SECRETS = {
     "environment": (f"OPENAI_API_KEY={SECRET}", "OPENAI_API_KEY=***"),
     "unclosed": (f'token="{SECRET} {SECRET}', "token=***"),
     "private key": (f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY----- x", "*** x"),
+    "mail service key": (f"SG.{SECRET}.{SECRET}", "SG.***"),
+    "cloud access token": (f"ya29.{SECRET}", "ya29.***"),
+    "storage account": (f"AccountName=a;AccountKey={SECRET}==;B=c", "AccountName=a;AccountKey=***;B=c"),
+    "signature": (f"sv=1&sig={SECRET}%3D", "sv=1&sig=***"),
+    "option": (f"run --password {SECRET} --db-token {SECRET} -v", "run --password *** --db-token *** -v"),
+    "header pair": (f"[('x-api-key', '{SECRET}'), ('n', 'm')]", "[('x-api-key', ***), ('n', 'm')]"),
+    "raw header pair": (f"(b'authorization', b'Token {SECRET}')", "(b'authorization', b***)"),
     "cut private key": (f"-----BEGIN PRIVATE KEY-----\n{SECRET}", "***"),
 }
 
@@ -68,6 +75,8 @@ def test_hides_what_looks_like_a_secret(text, expected):
         "max_tokens=4096 is over the limit of 2048 tokens",
         "GET https://host:8000/v1/responses failed after 3 attempts",
         "KeyError: 'reward'",
+        "unknown option --key; design: signal 9",
+        "expected one of 'token', or 'other'",
         "a task-force of sk-learn and risk-averse people",
         "what now? a=1 or nothing",
         "模型服务超时, 请稍后再试🔥",

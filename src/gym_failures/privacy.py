@@ -25,17 +25,26 @@ _BASIC: Final = re.compile(r"(?i:\bbasic)\s{1,8}(?=[a-z]{0,200}[A-Z0-9+/=])[\w+/
 _KEY: Final = re.compile(
     r"(?<![A-Za-z0-9])"
     r"([srp]k-|[srp]k_(?:live|test)_|hf_|nvapi-|gsk_|xai-|pplx-|r8_|e2b_|npm_|pypi-"
-    r"|gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|eyJ)"
+    r"|gh[opsur]_|github_pat_|glpat-|xox[abeoprs]-|AKIA|ASIA|AIza|eyJ|SG\.|ya29\.)"
     r"[\w.-]{8,}"
 )
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL
 )
 _PAIR: Final = re.compile(
-    r"(?i)((?:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|cookie|[_-]key|apikey)"
+    r"(?i)((?:pass(?:word|wd|phrase)|pwd|secret|token|credentials?|authorization|cookie|[_-]key|(?:api|access|account)key"
+    r"|\bsig(?:nature)?)"
     r"[\\\"']{0,4}\s{0,8}[:=]\s{0,8})"
     r"((?:basic|bearer|digest|token)\s{1,8})?"
     r"(?:(?:\\?\"[^\"]*\"?|\\?'[^']*'?)[^\s\"',;&)}\]]*|[^\s\"',;&)}\]]+)"
+)
+# As an option of a command, and as a pair of which each part is quoted: how Python shows the headers of a request.
+_OPTION: Final = re.compile(
+    r"(?i)(--(?:[a-z]{1,20}-){0,3}(?:password|passwd|secret|token|key|credentials?)\s{1,8})(?!-)[^\s\"',;]+"
+)
+_QUOTED_PAIR: Final = re.compile(
+    r"(?i)([\"'](?:[a-z]{1,20}-){0,3}(?:password|secret|token|credentials?|authorization|cookie|key)[\"']"
+    r"\s{0,8},\s{0,8}b?)(?:\"[^\"]*\"?|'[^']*'?)"
 )
 # Of these headers all is secret: schemes have any name, and values several parts (RFC 9110, 11.4; RFC 6265, 4.2.1).
 _PART: Final = r"(?:=\"[^\"]*\"|[^\s\"',;&)}\]])+"
@@ -53,7 +62,7 @@ def scrub(text: str) -> str:
     and user information and query strings of URLs. Takes linear time.
     """
     # The looks at the text before each pattern are what makes text without secrets cheap.
-    if "-" in text or "_" in text or "AKIA" in text or "ASIA" in text or "AIza" in text or "eyJ" in text:
+    if "-" in text or "_" in text or _begins_a_key(text):
         text = _PRIVATE_KEY.sub(HIDDEN, text)
         text = _KEY.sub(rf"\1{HIDDEN}", text)
     lower = text.lower()
@@ -61,10 +70,8 @@ def scrub(text: str) -> str:
         text = _BEARER.sub(f"Bearer {HIDDEN}", text)
     if "basic" in lower:
         text = _BASIC.sub(f"Basic {HIDDEN}", text)
-    if (":" in text or "=" in text) and _names_a_secret(lower):
-        if "authorization" in lower or "cookie" in lower:
-            text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
-        text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
+    if _names_a_secret(lower):
+        text = _without_named_secrets(text, lower)
     # Last, because what the others hide is no more part of a URL.
     if "://" in text:
         text = _URL.sub(_without_secrets, text)
@@ -73,8 +80,12 @@ def scrub(text: str) -> str:
     return text
 
 
+def _begins_a_key(text: str) -> bool:
+    return "AKIA" in text or "ASIA" in text or "AIza" in text or "eyJ" in text or "SG." in text or "ya29." in text
+
+
 def _names_a_secret(lower: str) -> bool:
-    """Tell whether a word is there that the pattern of pairs begins with; eight looks are faster than one pattern."""
+    """Tell whether a word is there that the pattern of pairs begins with; these looks are faster than one pattern."""
     return (
         "pass" in lower
         or "pwd" in lower
@@ -84,7 +95,20 @@ def _names_a_secret(lower: str) -> bool:
         or "authorization" in lower
         or "cookie" in lower
         or "key" in lower
+        or "sig" in lower
     )
+
+
+def _without_named_secrets(text: str, lower: str) -> str:
+    if ":" in text or "=" in text:
+        if "authorization" in lower or "cookie" in lower:
+            text = _HEADER.sub(rf"\1\2{HIDDEN}", text)
+        text = _PAIR.sub(rf"\1\2{HIDDEN}", text)
+    if "--" in text:
+        text = _OPTION.sub(rf"\1{HIDDEN}", text)
+    if "," in text:
+        text = _QUOTED_PAIR.sub(rf"\1{HIDDEN}", text)
+    return text
 
 
 def _without_secrets(url: re.Match[str]) -> str:
