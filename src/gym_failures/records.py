@@ -282,19 +282,22 @@ def validate_failure_event_map(events: Mapping[str, FailureEvent]) -> Mapping[st
 
 
 def circular_causes(events: Mapping[str, FailureEvent]) -> Iterator[str]:
-    """Yield the key of one event of each cycle of causes: without that event's cause the cycle is gone.
+    """Yield the key of one event of each cycle of causes: the one whose cause a walk along the causes came back to.
 
-    Each event is stepped on once, by the first walk along the causes that gets there. A walk that ends on one of its
-    own events has gone round; one that ends on an earlier walk's, or on a cause that is missing, has not.
+    Without that event's cause the cycle is gone, and everything that led into it stays linked. Each event is stepped on
+    once, by the first walk that gets there. A walk that ends on one of its own events has gone round; one that ends on
+    an earlier walk's, or on a cause that is missing, has not.
     """
     walk_of: dict[str, str] = {}
     for start in events:
+        last = start
         key: str | None = start
         while key is not None and key in events and key not in walk_of:
             walk_of[key] = start
+            last = key
             key = events[key].cause_id
         if key is not None and walk_of.get(key) == start:
-            yield key
+            yield last
 
 
 def _fault(code: LiteralString, message: LiteralString, *path: str) -> InitErrorDetails:

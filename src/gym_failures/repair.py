@@ -7,7 +7,7 @@ dangling: a link that leads nowhere, or round in a circle, is cut, and the repor
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gym_failures.records import FailureEvent, FailureReport
+from gym_failures.records import FailureEvent, FailureReport, circular_causes
 
 
 class Repaired(NamedTuple):
@@ -28,7 +28,7 @@ def repair(events: Mapping[str, FailureEvent], *, failure_id: str | None = None,
     missing: dict[str, None] = {}
     circular: list[str] = []
     whole: dict[str, FailureEvent] = {}
-    closing = _closing_links(events)
+    closing = frozenset(circular_causes(events))
     for event_id, event in events.items():
         cause = event.cause_id
         if cause is None or (cause in events and event_id not in closing):
@@ -56,22 +56,3 @@ def chain_ids(events: Mapping[str, FailureEvent], failure_id: str | None) -> tup
         chain[current] = None
         current = events[current].cause_id
     return tuple(chain)
-
-
-def _closing_links(events: Mapping[str, FailureEvent]) -> frozenset[str]:
-    """Return, for every circle, the id of one event in it: the one at which following the causes came round."""
-    done: set[str] = set()
-    closing: set[str] = set()
-    for start in events:
-        path: dict[str, None] = {}
-        current: str | None = start
-        last = start
-        while current is not None and current in events and current not in done:
-            if current in path:
-                closing.add(last)
-                break
-            path[current] = None
-            last = current
-            current = events[current].cause_id
-        done.update(path)
-    return frozenset(closing)
