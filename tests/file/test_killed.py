@@ -10,13 +10,21 @@ import aiohttp
 import anyio
 import pytest
 from opentelemetry import propagate, trace
+from opentelemetry.sdk.environment_variables import (
+    OTEL_BSP_MAX_QUEUE_SIZE,
+    OTEL_BSP_SCHEDULE_DELAY,
+    OTEL_METRIC_EXPORT_INTERVAL,
+)
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from gym_failures import semconv
 from gym_failures.header import decode_report
 from gym_failures.instrumentation.aiohttp_client import instrument_session
 from gym_failures.reading import read_reports
 from gym_failures.testing import Telemetry
-from tests.file.processes import ATTEMPTS, HOST, Gate, running
+from tests.file.processes import ATTEMPTS, HOST, ROOT, Gate, running
 from tests.servers.serving import ask, request
 
 pytestmark = pytest.mark.timeout(200)  # an interpreter starts on a machine that may be busy
@@ -72,6 +80,32 @@ def test_a_killed_server_has_left_a_line_of_every_failure(server, telemetry, tmp
     (own,) = seen.report.events.values()
     assert (own.failure_kind, own.boundary.value) == ("transport_peer_drop", "collection")
     assert own.event_id not in {line[semconv.FAILURE_ID] for line in found}
+
+
+def test_spans_that_wait_for_their_batch_are_lost_with_a_killed_server(tmp_path):
+    """A server that answered and was killed before its batch was due has left lines and no span."""
+    serving = ("uvicorn", "tests.file.worker:app", "--port", "0")
+    never = {OTEL_BSP_SCHEDULE_DELAY: "3600000"}
+    with running(tmp_path, *serving, GYM_FAILURES_LOG_LINES="always", **never) as server:
+        (told,) = ask(server.port, request("POST", "/fail")).values(semconv.HEADER_NAME)
+        os.kill(server.process.pid, signal.SIGKILL)
+        server.process.wait()
+
+        (file,) = tmp_path.glob("*.jsonl")
+        assert read_reports(file) == []
+        assert {line[semconv.FAILURE_ID] for line in lines(server)} >= decode_report(told).events.keys()
+
+
+def test_what_a_killed_server_can_lose_is_what_the_sdk_holds_back():
+    """The page on limits names the delays and the queue that the SDK has when nobody sets them."""
+    page = (ROOT / "docs" / "explanation" / "limits.md").read_text()
+    delay, queued = BatchSpanProcessor._default_schedule_delay_millis(), BatchSpanProcessor._default_max_queue_size()
+    reader = PeriodicExportingMetricReader(ConsoleMetricExporter())
+    MeterProvider([reader], shutdown_on_exit=False).shutdown()
+    interval = reader._export_interval_millis
+    assert f"the last {delay / 1000:.0f} seconds (`{OTEL_BSP_SCHEDULE_DELAY}`)" in page
+    assert f"{queued:,} at most\n  (`{OTEL_BSP_MAX_QUEUE_SIZE}`)" in page
+    assert f"every {interval / 1000:.0f} seconds (`{OTEL_METRIC_EXPORT_INTERVAL}`)" in page
 
 
 def test_a_failure_has_one_id_wherever_it_is_told(server, tmp_path):

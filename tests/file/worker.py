@@ -1,7 +1,8 @@
 """A server for processes of their own, each of which writes its spans to a file that is named after its process id.
 
 `uvicorn tests.file.worker:app` serves it, and `python -m tests.file.worker COUNT` forks so many servers of it, after
-the import and the instrumentation. The folder of the files is in the variable SPANS. Tests do not import it, because it
+the import and the instrumentation. The folder of the files is in the variable SPANS; where the delay of OpenTelemetry's
+batches is set, spans are written in batches, else at once. Tests do not import it, because it
 makes its tracer provider that of its process.
 """
 
@@ -18,9 +19,10 @@ from fastapi import FastAPI
 from opentelemetry import trace
 from opentelemetry.exporter.otlp.json.file import FileSpanExporter
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
+from opentelemetry.sdk.environment_variables import OTEL_BSP_SCHEDULE_DELAY
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
 from gym_failures.errors import FailureError
 from gym_failures.instrumentation import instrument_app
@@ -34,7 +36,8 @@ HOST = "127.0.0.1"
 async def lifespan(_: FastAPI) -> AsyncIterator[None]:
     """Open the file in the process that serves, whose parent may have imported this module."""
     path = Path(os.environ["SPANS"]) / f"{os.getpid()}.jsonl"
-    provider.add_span_processor(SimpleSpanProcessor(FileSpanExporter(path)))
+    processor = BatchSpanProcessor if OTEL_BSP_SCHEDULE_DELAY in os.environ else SimpleSpanProcessor
+    provider.add_span_processor(processor(FileSpanExporter(path)))
     yield
 
 
