@@ -148,8 +148,10 @@ def _telemetry() -> list[Panel]:
 
 def _counted_in_range() -> table.Panel:
     counter = f"gym_failures_total{{{CHOSEN}}}"
-    # increase() knows nothing of the value that a series is born with, so what was born within the range counts whole.
-    counted = f"({counter} unless {counter} offset $__range) or increase({counter}[$__range])"
+    # A process is a series that only grows: its largest value, less the largest from before, also where it was born or
+    # ended within the range. increase() knows nothing of the value that a series is born with.
+    most = f"max_over_time({counter}[$__range])"
+    counted = f"{most} - max_over_time({counter}[$__range] offset $__range) or {most}"
     query = _query(
         f"sort_desc(round(sum by (failure_kind, failure_boundary, failure_stage, service_name) ({counted})) > 0)", ""
     )

@@ -40,7 +40,7 @@ ANSWERS = {
         "failure_kind",
         {**ROOTS, **UPPER},
     ),
-    "What share of its requests does each server fail?": (
+    "What share of its requests did each server fail within the last hour?": (
         "service_name",
         dict.fromkeys(("model", "agent", "collection"), FAILED / (FAILED + HEALTHY + RECOVERED)),
     ),
