@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from gym_failures.reading.model import Parsed, Span, Tally, whole
 from gym_failures.reading.otlp_contents import NOTHING
 from gym_failures.reading.otlp_line import decode_line, decode_plain
-from gym_failures.reading.otlp_outline import key_of, outline, telling_lines, telling_traces, thinned
+from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
 from gym_failures.reading.otlp_skeleton import ResourceSkeleton, spans_of
 from gym_failures.reading.otlp_values import as_bytes, json_bytes
 from gym_failures.reading.search import count
@@ -20,9 +20,7 @@ def failing_traces(texts: Iterable[str | bytes]) -> frozenset[str]:
 
     Each text is one or more whole lines. Passes over what cannot be read; `parse_lines` tells of that.
     """
-    return frozenset(
-        trace_id for _, text in _numbered(texts) for line in telling_lines(text) for trace_id in _failing(line)
-    )
+    return frozenset(trace_id for _, text in _numbered(texts) for trace_id in _failing(text))
 
 
 def parse_lines(texts: Iterable[str | bytes], tally: Tally, *, traces: Collection[str] | None = None) -> Iterator[Span]:
@@ -83,12 +81,13 @@ def _lines_in(text: bytes) -> int:
     return count(text, b"\n") + (not text.endswith(b"\n"))
 
 
-def _failing(line: bytes) -> Iterable[str]:
-    """Return the traces of the spans in a line that tell of a failure."""
-    traces = telling_traces(line)
-    if traces is not None:
-        return traces
-    return [span.trace_id for span in spans_of(decode_line(line).resources) if span.tells()]
+def _failing(text: bytes) -> Iterator[str]:
+    """Yield the traces of the spans that tell of a failure."""
+    for found in telling_traces(text):
+        if isinstance(found, str):
+            yield found
+        else:
+            yield from (span.trace_id for span in spans_of(decode_line(found).resources) if span.tells())
 
 
 def _wanted(resources: Iterable[ResourceSkeleton], traces: Collection[str] | None) -> Iterator[Span]:

@@ -8,8 +8,9 @@ What is searched for cannot stand within a JSON string, where its quotes would b
 escapes instead, which no writer does to ASCII.)
 """
 
-from bisect import bisect_left
-from collections.abc import Container, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from itertools import compress
 from typing import Final, NamedTuple
 
 from gym_failures import semconv
@@ -23,9 +24,10 @@ _TRACE_ID: Final = b'"traceId"'
 _LINKS: Final = b'"links":[{'
 _SPANS: Final = b'"spans"'
 
-_KEY: Final = len(_SPAN)
-_KEY_END: Final = _KEY + 32 + len('"')
+_KEY_LENGTH: Final = len(_SPAN) + 32 + len('"')
 _HEX: Final = b"0123456789abcdef"
+_NO_ID: Final = (_SPAN + b'"').translate(None, _HEX)
+"""What is left of a regular key without its hex digits, and those among the letters of its name."""
 
 _NAME: Final = b"failure"
 """What all names of ours have in them."""
@@ -44,8 +46,8 @@ class Outline(NamedTuple):
 
 
 def key_of(trace_id: str) -> bytes:
-    """Return a trace's id as it stands in an outline: with the quote that ends it."""
-    return f'{trace_id}"'.encode()
+    """Return a trace's id as it stands in an outline: as the start of a span that has it."""
+    return b'%b%b"' % (_SPAN, trace_id.encode())
 
 
 def outline(text: bytes) -> Outline | None:
@@ -63,52 +65,54 @@ def outline(text: bytes) -> Outline | None:
     ):
         return None
     starts: list[int] = []
-    at = find(text, _SPAN)
+    at = find(text, _TRACE_ID)
     while at >= 0:
-        starts.append(at)
-        at = find(text, _SPAN, at + _KEY)
-    keys = [text[at + _KEY : at + _KEY_END] for at in starts]
-    all_regular = _are_regular(b"".join(keys), len(keys)) and count(text, _TRACE_ID) == len(keys)
-    return Outline(text, starts, keys) if all_regular else None
+        starts.append(at - 1)
+        at = find(text, _TRACE_ID, at + _KEY_LENGTH)
+    keys = [text[start : start + _KEY_LENGTH] for start in starts]
+    return Outline(text, starts, keys) if _are_regular(b"".join(keys), len(keys)) else None
 
 
-def telling_lines(text: bytes) -> Iterator[bytes]:
-    """Yield each line of `text` that has a name of ours in it, or what looks like one."""
-    at = find(text, _NAME)
-    while at >= 0:
-        end = _line_end(text, at)
-        yield text[_line_start(text, at) : end]
-        at = find(text, _NAME, end)
-
-
-def telling_traces(line: bytes) -> set[str] | None:
-    """Return the traces of the spans that have a name of ours in them; None where the line has to be decoded for that.
+def telling_traces(text: bytes) -> Iterator[str | bytes]:
+    """Yield the trace of each span that has a name of ours in it, and each line that has to be decoded to know them.
 
     Some may only look so: a span can quote a name of ours, or stand before a resource that has one.
     """
-    spans = count(line, _SPAN)
-    if not spans or spans != count(line, _TRACE_ID) or find(line, _LINKS) >= 0:
+    at = find(text, _NAME)
+    while at >= 0:
+        start, end = _line_start(text, at), _line_end(text, at)
+        traces = _telling_traces(text, at, start, end)
+        if traces is None:
+            yield text[start:end]
+        else:
+            yield from traces
+        at = find(text, _NAME, end)
+
+
+def _telling_traces(text: bytes, at: int, start: int, end: int) -> set[str] | None:
+    """Return the traces of the spans between `start` and `end` that tell, the first perhaps at `at`."""
+    if find(text, _LINKS, start, end) >= 0:
         return None
     traces: set[str] = set()
-    at = find(line, _NAME)
     while at >= 0:
-        start = line.rfind(_SPAN, 0, at) if any(line.startswith(mark, at - before) for mark, before in _MARKS) else -1
-        if start < 0:
-            at = find(line, _NAME, at + 1)
+        if not any(text.startswith(mark, at - before) for mark, before in _MARKS):
+            at = find(text, _NAME, at + 1, end)
             continue
-        key = line[start + _KEY : start + _KEY_END]
-        if not _are_regular(key, 1):
+        span, following = text.rfind(_SPAN, start, at), find(text, _SPAN, at, end)
+        beyond = end if following < 0 else following
+        key = text[span : span + _KEY_LENGTH]
+        # Another trace's id between them would be that of a span which does not begin with it.
+        if span < 0 or count(text[span:beyond], _TRACE_ID) > 1 or not _are_regular(key, 1):
             return None
-        traces.add(key[:-1].decode())
-        following = find(line, _SPAN, at)
-        at = find(line, _NAME, following) if following >= 0 else -1
+        traces.add(key[len(_SPAN) : -1].decode())
+        at = find(text, _NAME, beyond, end)
     return traces
 
 
-def thinned(outlined: Outline, wanted: Container[bytes]) -> Iterator[bytes]:
+def thinned(outlined: Outline, wanted: frozenset[bytes]) -> Iterator[bytes]:
     """Yield the lines that have spans with the wanted keys, as records that lack most of the other spans."""
     text, starts, keys = outlined
-    indexes = [index for index, key in enumerate(keys) if key in wanted]
+    indexes = [*compress(range(len(keys)), map(wanted.__contains__, keys))]
     done = 0
     while done < len(indexes):
         first = last = indexes[done]
@@ -131,17 +135,19 @@ def thinned(outlined: Outline, wanted: Container[bytes]) -> Iterator[bytes]:
 def _thinned(text: bytes, bounds: list[int], indexes: list[int]) -> bytes:
     """Return the spans at `indexes`, with what is needed of the rest of their line so that it stays a record.
 
-    What stands between two spans of one list are whole spans, which can go. The last span stays, because it has the
-    end of the record with it.
+    What stands between two spans of one list are whole spans, which can go. A span that another scope or resource
+    follows stays, because what stands between them has to, and so does the last, which has the end of the record.
     """
     kept: list[bytes] = []
     done = 0
     for index in (*indexes, len(bounds) - 2):
         if index < done:
             continue
-        between = text[bounds[done] : bounds[index]]
-        if find(between, _SPANS) >= 0:  # another scope or resource begins there
-            kept.append(between)
+        seam = find(text, _SPANS, bounds[done], bounds[index])
+        while seam >= 0:
+            done = bisect_right(bounds, seam)
+            kept.append(text[bounds[done - 1] : bounds[done]])
+            seam = find(text, _SPANS, bounds[done], bounds[index])
         kept.append(text[bounds[index] : bounds[index + 1]])
         done = index + 1
     return b"".join(kept)
@@ -157,5 +163,5 @@ def _line_end(text: bytes, at: int) -> int:
 
 
 def _are_regular(keys: bytes, number: int) -> bool:
-    """Return whether `keys` are so many ids in small hex digits, each with a quote at its end."""
-    return keys.translate(None, _HEX) == b'"' * number
+    """Return whether `keys` are so many starts of spans, each with an id in small hex digits."""
+    return keys.translate(None, _HEX) == _NO_ID * number
