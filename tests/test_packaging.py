@@ -35,10 +35,18 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "module", ["gym_failures", "gym_failures.kinds", "gym_failures.limits", "gym_failures.semconv"]
+    "module",
+    [
+        "gym_failures",
+        "gym_failures.kinds",
+        "gym_failures.limits",
+        "gym_failures.semconv",
+        "gym_failures.startup.gym_failures_hook",
+        "gym_failures.startup.gym_failures_lending",
+    ],
 )
 def test_imports_without_dependencies(module):
-    """The package and its vocabulary import where neither pydantic nor OpenTelemetry is installed."""
+    """The package, its vocabulary and its hook import where neither pydantic nor OpenTelemetry is installed."""
     done = run(f"import {module}")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -80,6 +88,7 @@ def test_public_surface():
         "SandboxFailureDetails",
         "SdkErrorDetails",
         "__version__",
+        "enable",
         "error_from",
         "is_namespaced",
         "is_registered",

@@ -19,7 +19,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = frozenset(PROJECT["optional-dependencies"]) - {"all"}
 NEWEST_ONLY = frozenset({"demo", "file"})
 """Extras for the newest SDK only: the file exporter exists for no other, and the demo writes with it."""
-HOSTS = frozenset({"clients", "hosts", "servers"})
+HOSTS = frozenset({"clients", "hosts", "run", "servers"})
 """Folders of tests that need the dependency group `hosts`."""
 
 

@@ -10,6 +10,7 @@ from gym_failures._version import __version__
 
 if TYPE_CHECKING:
     from gym_failures.config import Config, ConfigError
+    from gym_failures.enabling import enable
     from gym_failures.errors import FailureError, GymFailuresError, error_from, report_for
     from gym_failures.kinds import (
         FAILURE_KINDS,
@@ -34,6 +35,7 @@ else:  # Out of a type checker's sight: a module-level __getattr__ would make ev
 
     _NAMES = {
         "config": ("Config", "ConfigError"),
+        "enabling": ("enable",),
         "errors": ("FailureError", "GymFailuresError", "error_from", "report_for"),
         "kinds": (
             "FAILURE_KINDS",
@@ -85,6 +87,7 @@ __all__ = [
     "SandboxFailureDetails",
     "SdkErrorDetails",
     "__version__",
+    "enable",
     "error_from",
     "is_namespaced",
     "is_registered",

@@ -64,7 +64,8 @@ class Config:
     `waiting_after` is the age at which a request of a NeMo Gym server is told of while it still runs, in whole seconds
     in [0, WAITING_AFTER_MAX]; 0 is never.
     `log_lines` says when a failure becomes a line of JSON: "auto" where no span carries it, "always" or "never".
-    `rules` come before those that the package has for exceptions of other libraries.
+    `traces` is the folder in which `enable` has spans written, a file for each process, where OpenTelemetry's variables
+    name nothing to send them to. `rules` come before those that the package has for exceptions of other libraries.
     """
 
     enabled: bool = True
@@ -78,6 +79,7 @@ class Config:
     header_budget: int = limits.HEADER_BUDGET
     log_lines: Literal["auto", "always", "never"] = "auto"
     waiting_after: int = limits.WAITING_AFTER
+    traces: str = "gym-failures-traces"
     rules: tuple[Rule, ...] = ()
     _accepted: "_Hosts | None" = field(init=False, repr=False, compare=False, default=None)
 
@@ -99,6 +101,7 @@ class Config:
                 raise _wrong(name, value, f"a whole number in [{low}, {high}]")
         if self.log_lines not in _LOG_LINES:
             raise _wrong("log_lines", self.log_lines, '"auto", "always" or "never"')
+        _check_folder("traces", self.traces)
         if not _are_rules(self.rules):
             raise _wrong("rules", self.rules, "a tuple of classify.Rule")
         object.__setattr__(self, "_accepted", None if callable(self.accept_from) else _Hosts.of(self.accept_from))
@@ -218,6 +221,11 @@ def _are_rules(value: object) -> bool:
     return isinstance(value, tuple) and all(isinstance(rule, Rule) for rule in value)
 
 
+def _check_folder(name: str, value: object) -> None:
+    if not isinstance(value, str) or not value:
+        raise _wrong(name, value, "the path of a folder")
+
+
 def _network_of(entry: str) -> _Network | None:
     bare = entry[1:-1] if entry.startswith("[") and entry.endswith("]") else entry
     try:
@@ -259,6 +267,7 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "scrub": _switch,
     "header_budget": _number,
     "log_lines": str.lower,
+    "traces": str,
     "waiting_after": _number,
 }
 """How each field that a variable can set is read; the variable is the prefix and the field's name in capitals."""

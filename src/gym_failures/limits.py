@@ -167,6 +167,20 @@ page, each time anew."""
 SKIPS_NAMED: Final = 100
 """Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
 
+# --- Tracing of processes that others start. --------------------------------------------------------------------------
+
+EXPORT_DELAY: Final = 1_000
+"""Time until a batch of spans is sent unless OTEL_BSP_SCHEDULE_DELAY says otherwise, in milliseconds; ours, a fifth of
+the SDK's, because a server that is killed takes with it what it has not sent."""
+
+FLUSH_SECONDS: Final = 0.4
+"""Longest wait for a receiver at the end of a process, in seconds; below the half second in which NeMo Gym lets a
+server's requests end."""
+
+FLUSH_UNANSWERED_SECONDS: Final = 0.08
+"""Longest such wait for a receiver that has not answered before, in seconds; an end that takes 100 ms more is noticed
+(opentelemetry-python#3309)."""
+
 # --- Our own messages. ------------------------------------------------------------------------------------------------
 
 REMEMBERED_CAUSES: Final = 1_000

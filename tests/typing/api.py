@@ -25,6 +25,7 @@ from gym_failures.replies import report_of
 from gym_failures.streams import watch
 
 assert_type(gym_failures.__version__, str)
+assert_type(gym_failures.enable(server_name="policy_model", boundary="model"), bool)
 assert_type(gym_failures.FAILURE_KINDS, frozenset[str])
 assert_type(kinds.is_registered("judge_failed"), bool)
 assert_type(kinds.is_namespaced("my_server:lost_key"), bool)

@@ -11,6 +11,7 @@ from gym_failures import __version__
 from gym_failures.cli import exits
 from gym_failures.cli.count import count
 from gym_failures.cli.demo import demo
+from gym_failures.cli.run import run as run_command
 from gym_failures.cli.show import show
 from gym_failures.cli.terminal import NobodyReadsError, out, plain
 
@@ -53,6 +54,14 @@ app.command(
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
     )
 )(count)
+app.command(
+    "run",
+    context_settings={"allow_interspersed_args": False},  # what stands behind the command is its own
+    epilog=_examples(
+        "gym-failures run -- gym env start --config my_gym.yaml",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures run -- python app.py",
+    ),
+)(run_command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001 - typer calls it

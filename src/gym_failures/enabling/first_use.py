@@ -1,0 +1,106 @@
+"""When a process first needs to be traced: an app is called, a client's session is made, a first span is near.
+
+Nothing is imported before that, and a program has until its first request to set up a provider of its own.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from wrapt import register_post_import_hook
+
+from gym_failures.enabling.tracing import Tracing
+from gym_failures.guard import Guard
+from gym_failures.patching import Method, wrap_method
+
+_GUARD: Final = Guard("first_use")
+
+
+def watch(tracing: Tracing) -> None:
+    """Have `tracing` do each part at its time, in libraries that are imported already and in those that will be."""
+
+    def hook(watched: Callable[[ModuleType, Tracing], None]) -> Callable[[ModuleType], None]:
+        def imported(module: ModuleType) -> None:
+            with _GUARD:
+                watched(module, tracing)
+
+        return imported
+
+    register_post_import_hook(hook(_watch_starlette), "starlette.applications")
+    register_post_import_hook(hook(_watch_fastapi), "fastapi.applications")
+    register_post_import_hook(hook(_watch_sessions), "aiohttp")
+
+
+def _watch_starlette(module: ModuleType, tracing: Tracing) -> None:
+    def is_seen_before(app: object) -> bool:
+        fastapi = sys.modules.get("fastapi.applications")
+        return fastapi is not None and isinstance(app, fastapi.FastAPI)
+
+    _watch_apps(module.Starlette, tracing, unless=is_seen_before)
+
+
+def _watch_fastapi(module: ModuleType, tracing: Tracing) -> None:
+    # Newer versions prepare the app's first request before they call what they inherit from Starlette.
+    _watch_apps(module.FastAPI, tracing, unless=lambda _: False)
+
+
+def _watch_apps(kind: type, tracing: Tracing, *, unless: Callable[[object], bool]) -> None:
+    def wrap(original: Method) -> Method:
+        @functools.wraps(original)
+        async def call(self: Any, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - of whatever version
+            if unless(self) or scope.get("app", self) is not self:  # mounted in another app, which has been here
+                await original(self, scope, receive, send)
+                return
+            if tracing.instrument():
+                await kind.__call__(self, scope, receive, send)  # with more around it now
+                return
+            if self.middleware_stack is None:
+                tracing.instrument_app(self)
+            if scope["type"] == "lifespan":
+                send = _followed(send, tracing)
+            else:
+                tracing.set_up()
+            await original(self, scope, receive, send)
+
+        return call
+
+    wrap_method(kind, "__call__", wrap)
+
+
+def _followed(send: Any, tracing: Tracing) -> Any:  # noqa: ANN401 - ASGI has no types
+    """Return `send` for an app's lifespan: after its beginning come the requests, and after its end comes nothing."""
+
+    async def sending(message: Any) -> None:  # noqa: ANN401 - as above
+        if message["type"] == "lifespan.startup.complete":
+            tracing.set_up()
+        elif message["type"] == "lifespan.shutdown.complete":
+            tracing.flush()  # A server that was told to end by a signal lets the signal end it: no exit handler runs.
+        await send(message)
+
+    return sending
+
+
+def _watch_sessions(module: ModuleType, tracing: Tracing) -> None:
+    sessions: type = module.ClientSession
+
+    async def before_a_request(*_: object) -> None:
+        tracing.set_up()
+
+    first_request = module.TraceConfig()
+    first_request.on_request_start.append(before_a_request)
+
+    def wrap(original: Method) -> Method:
+        @functools.wraps(original)
+        def init(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever sessions take
+            if tracing.instrument_sessions():
+                sessions.__init__(self, *args, **kwargs)  # type: ignore[misc]  # with more around it now
+                return
+            if not tracing.set_up.done:
+                kwargs["trace_configs"] = [first_request, *(kwargs.get("trace_configs") or ())]
+            original(self, *args, **kwargs)
+
+        return init
+
+    wrap_method(sessions, "__init__", wrap)

@@ -1,0 +1,108 @@
+"""OpenTelemetry's SDK set up in a process where nobody has done so."""
+
+import atexit
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+
+from gym_failures import limits
+from gym_failures._version import __version__
+from gym_failures.enabling.exporters import Watched, chosen, made
+from gym_failures.enabling.flushing import Flush
+from gym_failures.enabling.process import Process
+from gym_failures.enabling.span_file import SpanFile
+from gym_failures.guard import warn_once
+
+_GROUP: Final = "nemo-gym"
+"""The service of which each server is a part, unless OTEL_SERVICE_NAME says another; NeMo Gym's own default."""
+_RUN_IDS: Final = ("NEMO_GYM_OTEL_RUN_ID", "NEMO_LENS_RUN_ID", "SLURM_JOB_ID")
+"""Where NeMo Gym and nemo-lens look for the id of a run, in their order."""
+
+
+def somebody_has() -> bool:
+    """Tell whether this process has a provider of spans already, or is to have none."""
+    if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        return True
+    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+
+
+def set_up(process: Process, traces: str) -> Callable[[], None]:
+    """Make the providers of this process and make them global; returns what sends the rest of their spans and metrics.
+
+    Everything is as the variables of OpenTelemetry say. Where they say nothing of an exporter, spans are written to a
+    file of this process in the folder `traces`, at once, so that a process that is killed has written what it knew.
+    """
+    resource = resource_of(process, os.environ)
+    # What ends the providers at exit would wait for a receiver that is not there.
+    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+    watched: list[Watched] = []
+    names = chosen("traces", os.environ)
+    if names is None:
+        tracers.add_span_processor(SimpleSpanProcessor(SpanFile(traces, process.name or _GROUP)))
+    else:
+        watched = [Watched(exporter) for exporter in made("traces", names, os.environ)]
+        for exporter in watched:
+            tracers.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=_delay()))
+    trace.set_tracer_provider(tracers)
+
+    readers = [_reader(exporter) for exporter in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
+    parts: list[Callable[[], object]] = [tracers.force_flush] if watched else []
+    if readers and not _has_meters():
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+        metrics.set_meter_provider(meters)
+        parts.append(meters.force_flush)
+
+    flush = Flush(parts, answered=lambda: any(exporter.answered for exporter in watched))
+    atexit.register(flush)
+    return flush
+
+
+def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
+    """Return what describes this process, in NeMo Gym's own attributes and beside what the environment says."""
+    given = Resource.create()
+    group = str(given.attributes.get("service.name", ""))
+    if not group or group.startswith("unknown_service"):
+        group = _GROUP
+    attributes = {
+        "service.name": f"{group}/{process.name}" if process.name and _named_apart(environ) else group,
+        "nemo.gym.service_group": group,
+        "nemo.gym.server.name": process.name,
+        "nemo.gym.server.type": process.type,
+        "nemo.run.id": next((environ[name] for name in _RUN_IDS if environ.get(name)), None),
+        "telemetry.distro.name": "gym-failures",
+        "telemetry.distro.version": __version__,
+        # Counters of two processes under one identity would make one series of nonsense.
+        "service.instance.id": given.attributes.get("service.instance.id", str(uuid.uuid4())),
+    }
+    return given.merge(Resource({key: value for key, value in attributes.items() if value is not None}))
+
+
+def _named_apart(environ: Mapping[str, str]) -> bool:
+    """Tell whether each server is a service of its own, by NeMo Gym's switch."""
+    switch = environ.get("NEMO_GYM_OTEL_SERVICE_NAME_PER_SERVER", "").strip().lower()
+    return switch in {"", "1", "true", "yes", "on"}
+
+
+def _delay() -> float | None:
+    """Return after how many milliseconds a batch is sent; None leaves it to the SDK, which reads the variable."""
+    return None if os.environ.get("OTEL_BSP_SCHEDULE_DELAY", "").strip() else limits.EXPORT_DELAY
+
+
+def _reader(exporter: Any) -> MetricReader:  # noqa: ANN401 - what an entry point names
+    return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+
+
+def _has_meters() -> bool:
+    """Tell whether somebody has set a provider of metrics; the one that stands for none has no public name."""
+    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
+        return False
+    warn_once("meters", "this process has a provider of metrics of its own: OTEL_METRICS_EXPORTER is left to it")
+    return True

@@ -1,0 +1,95 @@
+"""What is done to a process so that it is traced, each part when it is needed first and not before."""
+
+import sys
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from gym_failures.config import Config
+from gym_failures.enabling.once import Once
+from gym_failures.enabling.process import Process
+from gym_failures.guard import Guard, warn_once
+from gym_failures.kinds import FailureBoundary
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.applications import Starlette
+
+_GUARD: Final = Guard("enable")
+
+
+class Tracing:
+    """Instruments and sets up this process. Nothing of it raises."""
+
+    def __init__(self, config: Config, process: Process) -> None:
+        """Take what the user has chosen, and which process this is."""
+        self._config: Final = config
+        self._process: Final = process
+        self._flush: Callable[[], None] | None = None
+        self.instrument: Final = Once(self._instrument, _GUARD)
+        """Instruments what apps and clients of this process observe."""
+        self.instrument_sessions: Final = Once(self._instrument_sessions, _GUARD)
+        """Does that, and has OpenTelemetry trace the calls of aiohttp."""
+        self.set_up: Final = Once(self._set_up, _GUARD)
+        """Sets OpenTelemetry's SDK up, unless the program has: so it is asked for just before the first span."""
+
+    def instrument_app(self, app: "Starlette") -> None:
+        """Have OpenTelemetry trace a FastAPI app that has not begun; one that is traced, or of another kind, stays."""
+        with _GUARD:
+            fastapi = sys.modules.get("fastapi")
+            if fastapi is None or not isinstance(app, fastapi.FastAPI):
+                return
+            if getattr(app, "_is_instrumented_by_opentelemetry", False) or _is_missing("fastapi"):
+                return
+            from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415 - where it is needed
+
+            # A span for each message of a request says nothing of failures, and costs as much as the request's.
+            FastAPIInstrumentor.instrument_app(app, exclude_spans=["receive", "send"])
+
+    def flush(self) -> None:
+        """Send what is left, if it is for us to send."""
+        if self._flush is not None:
+            self._flush()
+
+    def _instrument(self) -> None:
+        from gym_failures.instrumentation import GymFailuresInstrumentor  # noqa: PLC0415 - imports all of OpenTelemetry
+
+        instrumentor = GymFailuresInstrumentor()
+        if not instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.instrument(boundary=self._boundary(), config=self._config)
+
+    def _boundary(self) -> FailureBoundary | str | None:
+        if self._config.boundary is not None or self._process.boundary is not None:
+            return self._config.boundary or self._process.boundary
+        # A process of NeMo Gym that is no server makes the rollouts, or starts those who do.
+        return FailureBoundary.COLLECTION if "nemo_gym" in sys.modules else None
+
+    def _instrument_sessions(self) -> None:
+        self.instrument()
+        if _is_missing("aiohttp_client"):
+            return
+        from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor  # noqa: PLC0415 - as above
+
+        instrumentor = AioHttpClientInstrumentor()
+        if not instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.instrument()
+
+    def _set_up(self) -> None:
+        if find_spec("opentelemetry.sdk") is None:
+            warn_once("sdk", "opentelemetry-sdk is not installed: failures go to reply headers and log lines alone")
+            return
+        from gym_failures.enabling import providers  # noqa: PLC0415 - a program with providers of its own needs none
+
+        if not providers.somebody_has():
+            self._flush = providers.set_up(self._process, self._config.traces)
+
+
+def _is_missing(instrumentation: str) -> bool:
+    missing = find_spec(f"opentelemetry.instrumentation.{instrumentation}") is None
+    if missing:
+        warn_once(
+            f"instrumentation:{instrumentation}",
+            "opentelemetry-instrumentation-%s is not installed: failures have no spans of it to be on",
+            instrumentation.replace("_", "-"),
+        )
+    return missing

@@ -1,0 +1,116 @@
+"""Wait until a program imports what a server or a client of NeMo Gym is made of, and switch tracing on then.
+
+This runs in every Python process below `gym-failures run`, most of which are none of those. So nothing is imported
+before, nothing is borrowed before, and only the standard library is needed, that of older versions of Python too.
+"""
+
+import os
+import sys
+
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than all of this
+if TYPE_CHECKING:
+    from typing import Any
+
+AWAITED = frozenset({"aiohttp", "fastapi", "nemo_gym", "starlette.applications"})
+"""Modules whose import switches tracing on; what one of them imports in turn is there by then."""
+
+_PARTS_OF_RAY = frozenset({"_private", "autoscaler", "core", "dashboard", "scripts", "serve", "util"})
+"""Folders of the package `ray` that hold programs: its workers, dashboards and monitors."""
+
+
+def install() -> None:
+    """Await the modules, once in a process and not in one of Ray's own."""
+    if _is_rays() or any(isinstance(finder, _Awaiting) for finder in sys.meta_path):
+        return
+    if not AWAITED.isdisjoint(sys.modules):  # a `.pth` file of the environment was earlier
+        begin()
+    else:
+        sys.meta_path.insert(0, _Awaiting())  # by its shape: the class to inherit takes time to import
+
+
+def begin() -> None:
+    """Switch tracing on; where that cannot be done, say so in one line and let the program run on without."""
+    try:
+        missing = _missing()
+        if missing is None:
+            from gym_failures.enabling import enable
+
+            enable()
+            return
+    except ImportError as error:
+        missing = f"{error.name or error} is not installed here"
+    except Exception as error:  # noqa: BLE001 - the program must run on
+        missing = f"{type(error).__name__}: {error}"
+    print(f"gym-failures: not active in process {os.getpid()}: {missing}", file=sys.stderr)
+
+
+def _missing() -> "str | None":
+    """Return why this package cannot be had here; None if it is there, or can be borrowed."""
+    from importlib.util import find_spec
+
+    if find_spec("gym_failures") is not None:
+        return None
+    import gym_failures_lending  # type: ignore[import-not-found]  # beside this file
+
+    reason = gym_failures_lending.borrow(os.environ)
+    return None if reason is None else f"it is not installed here, and {reason}"
+
+
+def _is_rays() -> bool:
+    """Tell whether this process is one of Ray's own, by its script or module."""
+    program = sys.argv[0] if getattr(sys, "argv", None) else ""
+    given = getattr(sys, "orig_argv", [])
+    if program == "-m" and "-m" in given[:-1]:
+        program = given[given.index("-m") + 1].replace(".", "/")
+    parts = program.replace(os.sep, "/").split("/")
+    return parts[-1] == "ray" or any("ray" in parts[:at] for at, part in enumerate(parts) if part in _PARTS_OF_RAY)
+
+
+class _Awaiting:
+    """Finds nothing itself: it has modules that are awaited loaded as ever, and acts when that is done."""
+
+    def __init__(self) -> None:
+        self._asking = set()  # type: set[str]
+        self._loading = 0
+        self._over = False
+
+    def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
+        if name not in AWAITED or self._over or name in self._asking:
+            return None
+        self._asking.add(name)
+        try:
+            found = (finder.find_spec(name, path, target) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+            spec = next((spec for spec in found if spec is not None), None)
+        finally:
+            self._asking.discard(name)
+        if spec is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader = _Loader(spec.loader, self._load)  # type: ignore[assignment]  # by its shape
+        return spec
+
+    def _load(self, loader: "Any", module: "Any") -> None:
+        self._loading += 1
+        try:
+            loader.exec_module(module)
+        finally:
+            self._loading -= 1
+        if not self._loading and not self._over:  # not within another one, which is not whole yet
+            self._over = True
+            begin()
+
+
+class _Loader:
+    """Stands for a loader until its module is being loaded, and leaves no trace on that."""
+
+    def __init__(self, loader: "Any", load: "Any") -> None:
+        self._loader = loader
+        self._load = load
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: "Any") -> "Any":
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: "Any") -> None:
+        module.__spec__.loader = module.__loader__ = self._loader
+        self._load(self._loader, module)

@@ -1,0 +1,1 @@
+"""`gym-failures run` and `enable`, in processes of their own."""

@@ -1,0 +1,1 @@
+"""Programs that know nothing of this package, each run as a script."""

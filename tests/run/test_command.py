@@ -1,0 +1,86 @@
+"""What `gym-failures run` leaves as it is, and what it refuses."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gym_failures import startup
+from gym_failures.cli import exits
+from gym_failures.cli.run import environment
+from tests.run.programs import COMMAND, ran, surroundings
+
+HOOK = str(Path(startup.__file__).parent)
+ENDS = {
+    "well": ("raise SystemExit(0)", 0),
+    "with a status": ("raise SystemExit(7)", 7),
+    "by a signal": ("import os, signal; os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_status_is_the_commands(end):
+    """The command's exit status, or the signal that ended it, is that of `run`."""
+    program, status = ENDS[end]
+    assert ran(COMMAND, "run", "--", sys.executable, "-c", program, env=surroundings()).status == status
+
+
+def test_the_command_takes_the_place_of_run():
+    """The command has the process id of `run` and its arguments as they are, options and all, with `--` or without."""
+    program = "import os, sys; print(os.getpid(), sys.argv[1:])"
+    for dashes in (["--"], []):
+        command = [COMMAND, "run", *dashes, sys.executable, "-c", program, "--folder", "-x", "", "--", "a b"]
+        with subprocess.Popen(command, env=surroundings(), stdout=subprocess.PIPE, text=True) as process:
+            output, _ = process.communicate()
+        assert output == f"{process.pid} ['--folder', '-x', '', '--', 'a b']\n"
+
+
+def test_no_signal_is_ignored_that_was_not():
+    """A pipe that nobody reads ends the command as ever, though Python itself goes without that signal."""
+    status = ran(COMMAND, "run", "--", "cat", "/proc/self/status", env=surroundings()).output
+    (ignored,) = (line.split()[1] for line in status.splitlines() if line.startswith("SigIgn"))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        assert not int(ignored, 16) >> (number - 1) & 1
+
+
+def test_a_command_that_is_not_there():
+    """A command that cannot be run is named, with the status of a wrong call."""
+    ended = ran(COMMAND, "run", "--", "no-such-command", env=surroundings())
+    assert (ended.status, ended.errors) == (exits.USAGE, "gym-failures: no-such-command: No such file or directory\n")
+
+
+def test_a_wrong_configuration_is_told_before_anything_runs():
+    """A variable with a value that cannot be used is an error of `run`, not of each process below."""
+    ended = ran(COMMAND, "run", "--", "echo", "ran", env=surroundings(GYM_FAILURES_SCRUB="perhaps"))
+    assert (ended.status, ended.output) == (exits.USAGE, "")
+    assert "GYM_FAILURES_SCRUB='perhaps'" in ended.errors
+
+
+def test_switched_off():
+    """With GYM_FAILURES_ENABLED=false the command runs in the very same environment."""
+    given = surroundings(GYM_FAILURES_ENABLED="false", PYTHONPATH="/given")
+    ended = ran(COMMAND, "run", "--", "env", env=given)
+    assert dict(line.split("=", 1) for line in ended.output.splitlines() if "=" in line) == given
+
+
+PATHS = {
+    "none": (None, [HOOK]),
+    "empty": ("", [HOOK]),
+    "others": ("/a:/b", [HOOK, "/a", "/b"]),
+    "the working folder by an empty entry": ("/a::/b", [HOOK, "/a", "", "/b"]),
+    "ours already, behind a server's own": (f"/server:{HOOK}:/a", [HOOK, "/server", "/a"]),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_path_is_kept(name):
+    """The hook is first on PYTHONPATH, once, and what was there is behind it."""
+    given, expected = PATHS[name]
+    variables = {"OTHER": "kept"} if given is None else {"OTHER": "kept", "PYTHONPATH": given}
+    made = environment(variables, Path("traces"))
+    assert made["PYTHONPATH"].split(os.pathsep) == expected
+    assert made["OTHER"] == "kept"
+    assert Path(made["GYM_FAILURES_TRACES"]).is_absolute()

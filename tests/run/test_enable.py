@@ -1,0 +1,97 @@
+"""A program that knows nothing of tracing is traced, and is not changed by it."""
+
+import sys
+
+import pytest
+
+from gym_failures.header import decode_report
+from gym_failures.reading import read_files
+from tests.run.programs import PROGRAMS, files, hooked, ran, resources, surroundings
+
+ROUND_TRIP = PROGRAMS / "round_trip.py"
+CONFIGURATION = """\
+head_server:
+  host: 127.0.0.1
+policy_model:
+  responses_api_models:
+    openai_model:
+      entrypoint: app.py
+"""
+SERVER = {"NEMO_GYM_CONFIG_DICT": CONFIGURATION, "NEMO_GYM_CONFIG_PATH": "policy_model"}
+
+
+@pytest.mark.parametrize("lifespan", ["auto", "off"])
+def test_a_server_and_its_caller_are_traced(tmp_path, lifespan):
+    """A server's failure is in the reply and in its file of traces, under the names that NeMo Gym gives to servers."""
+    env = hooked(tmp_path, LIFESPAN=lifespan, NEMO_GYM_OTEL_RUN_ID="run7", **SERVER)
+    told = ran(sys.executable, ROUND_TRIP, env=env).told()
+    sent = decode_report(told["report"])
+    assert (told["status"], sent.events[sent.failure_id].boundary.value) == (500, "model")
+    (file,) = files(tmp_path)
+    assert file.name.startswith("policy_model-")
+    (read,) = read_files([file])
+    assert read.report.events.keys() == sent.events.keys()
+    assert read.report.events[sent.failure_id].operation == "nemo-gym/policy_model GET /fail"
+    for resource in resources(tmp_path):
+        assert resource["service.name"] == "nemo-gym/policy_model"
+        assert resource["nemo.gym.service_group"] == "nemo-gym"
+        assert resource["nemo.gym.server.name"] == "policy_model"
+        assert resource["nemo.gym.server.type"] == "responses_api_models"
+        assert resource["nemo.run.id"] == "run7"
+
+
+def test_nothing_else_changes(tmp_path):
+    """Status, body and the loaders of modules are those of the program without us."""
+    env = hooked(tmp_path, **SERVER)
+    traced = ran(sys.executable, ROUND_TRIP, env=env).told()
+    plain = ran(sys.executable, ROUND_TRIP, env={**env, "PYTHONPATH": ""}).told()
+    assert plain["report"] is None
+    for what in ("status", "body", "loaders"):
+        assert traced[what] == plain[what]
+
+
+def test_a_provider_of_the_program_wins(tmp_path):
+    """A provider that the program sets before its first request gets all spans, and no file is written."""
+    ended = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, PROVIDER="own", **SERVER))
+    assert ended.told()["finished"] == ["GET", "GET /fail"]
+    assert "Overriding" not in ended.errors
+    assert not files(tmp_path)
+
+
+@pytest.mark.parametrize("variable", ["OTEL_SDK_DISABLED=true", "OTEL_TRACES_EXPORTER=none"])
+def test_nothing_is_written_that_is_switched_off(tmp_path, variable):
+    """OpenTelemetry's own switches are obeyed; the report still goes to the caller."""
+    name, value = variable.split("=")
+    told = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, **{name: value}, **SERVER)).told()
+    assert told["report"] is not None
+    assert not files(tmp_path)
+
+
+def test_a_service_name_is_that_of_the_group(tmp_path):
+    """OTEL_SERVICE_NAME names all servers of a Gym, as it does in NeMo Gym, and OTEL_RESOURCE_ATTRIBUTES are kept."""
+    env = hooked(
+        tmp_path, OTEL_SERVICE_NAME="night", OTEL_RESOURCE_ATTRIBUTES="team=x,service.instance.id=i1", **SERVER
+    )
+    ran(sys.executable, ROUND_TRIP, env=env).told()
+    for resource in resources(tmp_path):
+        assert (resource["service.name"], resource["nemo.gym.service_group"]) == ("night/policy_model", "night")
+        assert (resource["team"], resource["service.instance.id"]) == ("x", "i1")
+
+
+def test_in_a_program_of_ones_own(tmp_path):
+    """`enable` does the same without `run`, for the server that its arguments name, however often it is called."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import gym_failures, sys\n"
+        "named = {'server_name': 'judge', 'server_type': 'resources_servers'}\n"
+        "assert gym_failures.enable(**named) and gym_failures.enable(server_name='other')\n"
+        f"sys.path.insert(0, {str(PROGRAMS)!r})\n"
+        "import asyncio, round_trip\n"
+        "assert gym_failures.enable()\n"
+        "asyncio.run(round_trip.main())\n"
+    )
+    told = ran(sys.executable, program, env=surroundings(GYM_FAILURES_TRACES=str(tmp_path / "traces"))).told()
+    report = decode_report(told["report"])
+    assert report.events[report.failure_id].boundary.value == "resources_server"
+    (file,) = files(tmp_path)
+    assert file.name.startswith("judge-")
