@@ -6,6 +6,7 @@ when either of the two is taken away the other one stays.
 
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
 
 from gym_failures.guard import warn_once
@@ -13,8 +14,10 @@ from gym_failures.guard import warn_once
 Method = Callable[..., Any]
 
 
-def wrap_method(owner: type, name: str, wrap: Callable[[Method], Method]) -> Callable[[], None]:
+def wrap_method(owner: type | ModuleType, name: str, wrap: Callable[[Method], Method]) -> Callable[[], None]:
     """Put ``wrap(method)`` in the place of the method `name` of `owner`, and return what undoes that.
+
+    `owner` may be a module, and the method a function of it.
 
     A method that is not there, as in a version that we do not know, is warned about once and left out. What undoes
     leaves a wrapper where another package holds on to it; the wrapper itself has to know that it is no longer wanted.
@@ -50,7 +53,7 @@ def _layers(method: Any) -> Iterator[tuple[Any, Any]]:  # noqa: ANN401 - wrapt's
         outer, method = method, method.__wrapped__
 
 
-def _put(method: Method, owner: type, name: str, outer: Any) -> None:  # noqa: ANN401 - as above
+def _put(method: Method, owner: type | ModuleType, name: str, outer: Any) -> None:  # noqa: ANN401 - as above
     if outer is None:
         setattr(owner, name, method)
     else:

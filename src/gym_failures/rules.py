@@ -87,6 +87,8 @@ DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(types=("subprocess.CalledProcessError",), message=foreign.exit_status),
     Rule(types=("concurrent.futures.process.BrokenProcessPool",), kind=kinds.KILL_SHAPED),
+    # NeMo Gym's own.
+    Rule(types=("nemo_gym.judge.JudgeError",), kind=kinds.JUDGE_FAILED),
     # Time.
     Rule(types=("TimeoutError",), kind=kinds.TRANSPORT_TIMEOUT, errnos=_TIMEOUT),
     Rule(

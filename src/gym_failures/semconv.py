@@ -54,6 +54,9 @@ NEMO_GYM_ATTEMPT_INDEX: Final = "nemo.gym.attempt_index"
 OVERFLOW_SPAN_NAME: Final = "gym.failure"
 """Short span that carries a failure which its own span can no longer take."""
 
+ROLLOUT_SPAN_NAME: Final = "gym.rollout"
+"""Span of one rollout in the collection client; NeMo Gym calls it so too."""
+
 WAITING_SPAN_NAME: Final = "gym.waiting"
 """Short span that tells of a request which still runs, with copies of what it has observed so far."""
 WAITING_DURATION: Final = "gym.waiting.duration"

@@ -1,0 +1,163 @@
+"""Failures that NeMo Gym answers with a 200: said in the body alone, where nothing that looks at replies sees them."""
+
+import functools
+import sys
+from typing import Any, Final
+
+from gym_failures import kinds
+from gym_failures.exceptions import FailureError
+from gym_failures.guard import Guard
+from gym_failures.ids import new_id
+from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY
+from gym_failures.instrumentation.nemo_gym.hooks import Hook
+from gym_failures.instrumentation.nemo_gym.identity import value_of
+from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.log import current_log
+from gym_failures.marks import cause_of
+from gym_failures.patching import Method
+from gym_failures.shapes import lenient_event
+from gym_failures.text import type_name
+
+_GUARD: Final = Guard("nemo_gym_swallowed")
+
+
+# --- Verification. ----------------------------------------------------------------------------------------------------
+
+
+def _watched_failsafe(failsafe: Method) -> Method:
+    """Wrap what turns the error of a judge into a reply: the verification within is watched."""
+
+    @functools.wraps(failsafe)
+    def wrapping(verify: Method, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+        return failsafe(_watched_verification(verify), *args, **kwargs)
+
+    return wrapping
+
+
+def _watched_verification(verify: Method) -> Method:
+    # FastAPI and the failsafe read the signature of what is wrapped, so it may be wrapped as often as one likes.
+    @functools.wraps(verify)
+    async def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        try:
+            verified = await verify(*args, **kwargs)
+        except Exception as error:
+            with _GUARD:
+                if _is_of_judge(error) and (log := current_log()) is not None:
+                    log.fail(error)
+            raise
+        with _GUARD:
+            _observe_verified(verified)
+        return verified
+
+    return watched
+
+
+def _is_of_judge(error: Exception) -> bool:
+    return any((base.__module__, base.__name__) == ("nemo_gym.judge", "JudgeError") for base in type(error).__mro__)
+
+
+def _observe_verified(verified: object) -> None:
+    """Observe what a verification says of itself: it failed when its sample is masked, else it recovered."""
+    kind, log = value_of(verified, "failure_kind"), current_log()
+    if not isinstance(kind, str) or not kind or log is None:
+        return
+    event = lenient_event(
+        {
+            "event_id": new_id(),
+            "boundary": log.boundary,
+            "failure_kind": kind,
+            "failure_reason": value_of(verified, "failure_reason") or "",
+            "stage": FailureStage.VERIFICATION,
+            "operation": log.operation,
+        }
+    )
+    if value_of(verified, "mask_sample"):
+        log.fail(event)
+    else:
+        log.observe_failure(event)
+
+
+# --- Streams of models. -----------------------------------------------------------------------------------------------
+
+
+def _observing_failed_stream(synthesize: Method) -> Method:
+    """Wrap what makes the last event of a Responses stream out of the exception that is being handled."""
+
+    @functools.wraps(synthesize)
+    def observing(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+        error, log = sys.exception(), current_log()
+        if isinstance(error, Exception) and log is not None:
+            log.fail(error)
+        return synthesize(*args, **kwargs)
+
+    return observing
+
+
+def _observing_completion(invoke: Method) -> Method:
+    """Wrap the call for a chat completion: once its stream has begun, nobody else sees its exception."""
+
+    @functools.wraps(invoke)
+    async def observing(server: Any, request: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        try:
+            return await invoke(server, request, *args, **kwargs)
+        except Exception as error:
+            with _GUARD:
+                exchange = request.scope.get(SCOPE_KEY)
+                if exchange is not None and exchange.begun:
+                    exchange.log.fail(error)
+            raise
+
+    return observing
+
+
+# --- Episodes. --------------------------------------------------------------------------------------------------------
+
+
+def _observing_episode(respond: Method) -> Method:
+    """Wrap what makes the reply of an episode that failed, while the exception is being handled."""
+
+    @functools.wraps(respond)
+    def observing(server: Any, request: Any, failure: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        error, log = sys.exception(), current_log()
+        if log is not None:
+            with _GUARD:
+                log.fail(_error_of_episode(failure, error))
+        return respond(server, request, failure, *args, **kwargs)
+
+    return observing
+
+
+def _error_of_episode(failure: object, error: BaseException | None) -> BaseException:
+    """Return what an episode failed with: an unexpected exception itself, else the failure that NeMo Gym tells.
+
+    It tells one where an exception of its own carries it, whose causes are the failure's, and where the time that it
+    gives is over, which alone is worth another attempt.
+    """
+    carried = error is not None and value_of(error, "failure") is failure
+    ran_out = isinstance(error, TimeoutError) and not value_of(failure, "terminal")
+    if error is not None and not carried and not ran_out:
+        return error
+    stage = value_of(failure, "stage")
+    kind = value_of(failure, "failure_kind")
+    if not kind:
+        kind = kinds.AGENT_TIMEOUT if ran_out and stage is None else kinds.ENVIRONMENT_SERVER_FAILED
+    told = FailureError(
+        kind,
+        boundary=FailureBoundary.ENVIRONMENT,
+        reason=value_of(failure, "failure_reason") or "",
+        stage=stage,
+        exception_type=None if error is None else type_name(error),
+    )
+    if error is not None:
+        told.__cause__ = cause_of(error)
+    return told
+
+
+HOOKS: Final = {
+    "nemo_gym.judge": (Hook("judge_failsafe", _watched_failsafe),),
+    "nemo_gym.base_responses_api_model": (
+        Hook("synthesize_responses_failure_sse", _observing_failed_stream),
+        Hook("SimpleResponsesAPIModel._invoke_chat_completions", _observing_completion),
+    ),
+    "nemo_gym.base_environment_server": (Hook("BaseEnvironmentServer.failure_response", _observing_episode),),
+}
