@@ -51,5 +51,5 @@ def enable(
     watch(_enabled[0])
     with _GUARD:
         if find_spec(_OF_NEMO_GYM) is not None:
-            import_module(_OF_NEMO_GYM).install()
+            import_module(_OF_NEMO_GYM).install(prepare=_enabled[0].before_a_span)
     return True

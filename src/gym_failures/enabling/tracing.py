@@ -46,6 +46,11 @@ class Tracing:
             # A span for each message of a request says nothing of failures, and costs as much as the request's.
             FastAPIInstrumentor.instrument_app(app, exclude_spans=["receive", "send"])
 
+    def before_a_span(self) -> None:
+        """See to it that a span which is opened now is a real one, and what is observed in it written as chosen."""
+        self.instrument()
+        self.set_up()
+
     def flush(self) -> None:
         """Send what is left, if it is for us to send."""
         if self._flush is not None:
