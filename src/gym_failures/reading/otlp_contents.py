@@ -51,8 +51,13 @@ class _Event(msgspec.Struct, gc=False, rename="camel"):
     dropped_attributes_count: int | str | None = None
 
 
+class _Status(msgspec.Struct, gc=False):
+    code: SpanStatus = SpanStatus.UNSET
+
+
 _PAIRS: Final = msgspec.json.Decoder(list[_Pair])
 _EVENTS: Final = msgspec.json.Decoder(list[_Event])
+_STATUS: Final = msgspec.json.Decoder(_Status)
 
 
 def decoded(raw: msgspec.Raw) -> object:
@@ -121,6 +126,8 @@ def _event(fields: object) -> EventRecord | None:
 
 def read_links(raw: msgspec.Raw) -> list[SpanLink]:
     """Return the links of a span that point somewhere."""
+    if raw is NOTHING:
+        return []
     contents = decoded(raw)
     if not isinstance(contents, list):
         return []
@@ -137,5 +144,7 @@ def _link(fields: object) -> SpanLink | None:
 
 def read_status(raw: msgspec.Raw) -> SpanStatus:
     """Return the status of a span."""
+    with suppress(*FAULTS):
+        return _STATUS.decode(raw).code
     contents = decoded(raw)
     return span_status(contents.get("code")) if isinstance(contents, dict) else SpanStatus.UNSET

@@ -10,7 +10,7 @@ from gym_failures.reading.model import Parsed, Span, Tally, whole
 from gym_failures.reading.otlp_contents import NOTHING
 from gym_failures.reading.otlp_line import decode_line, decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
-from gym_failures.reading.otlp_skeleton import ResourceSkeleton, spans_of
+from gym_failures.reading.otlp_skeleton import Processes, ResourceSkeleton, spans_of
 from gym_failures.reading.otlp_values import as_bytes, json_bytes
 from gym_failures.reading.search import count
 
@@ -32,19 +32,20 @@ def parse_lines(texts: Iterable[str | bytes], tally: Tally, *, traces: Collectio
     Nothing that the lines hold makes this raise.
     """
     wanted = None if traces is None else frozenset(map(key_of, traces))
+    processes: Processes = {}
     for number, text in _numbered(texts):
         if wanted is not None and (outlined := outline(text)) is not None:
             resources = decode_plain(thinned(outlined, wanted))
             if resources is not None:
                 tally.spans += len(outlined.starts)
-                yield from _wanted(resources, traces)
+                yield from _wanted(resources, traces, processes)
                 continue
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or line.isspace():
                 continue
             resources, faults = decode_line(line)
             tally.spans += sum(len(scope.spans) for resource in resources for scope in resource.scope_spans)
-            yield from _wanted(resources, traces)
+            yield from _wanted(resources, traces, processes)
             for fault in faults:
                 tally.skip(at, fault)
 
@@ -90,7 +91,9 @@ def _failing(text: bytes) -> Iterator[str]:
             yield from (span.trace_id for span in spans_of(decode_line(found).resources) if span.tells())
 
 
-def _wanted(resources: Iterable[ResourceSkeleton], traces: Collection[str] | None) -> Iterator[Span]:
-    for span in spans_of(resources):
+def _wanted(
+    resources: Iterable[ResourceSkeleton], traces: Collection[str] | None, processes: Processes
+) -> Iterator[Span]:
+    for span in spans_of(resources, processes):
         if traces is None or span.trace_id in traces:
             yield span.record() if span.events is not NOTHING or span.tells() else span

@@ -115,20 +115,15 @@ def thinned(outlined: Outline, wanted: frozenset[bytes]) -> Iterator[bytes]:
     indexes = [*compress(range(len(keys)), map(wanted.__contains__, keys))]
     done = 0
     while done < len(indexes):
-        first = last = indexes[done]
-        while done + last - first + 1 < len(indexes) and indexes[done + last - first + 1] == last + 1:
-            last += 1
-        start, end = _line_start(text, starts[first]), _line_end(text, starts[last])
-        low, high = bisect_left(starts, start, 0, first), bisect_left(starts, end, last)
-        if (low, high) == (first, last + 1):  # lines in which all is wanted
-            yield text[start:end]
-            done += high - low
-            continue
-        end = _line_end(text, starts[first])
-        high = bisect_left(starts, end, first)
+        first = indexes[done]
+        start, end = _line_start(text, starts[first]), _line_end(text, starts[first])
+        low, high = bisect_left(starts, start, 0, first), bisect_left(starts, end, first)
         beyond = bisect_left(indexes, high, done)
-        bounds = [*starts[low:high], end]
-        yield text[start : bounds[0]] + _thinned(text, bounds, [index - low for index in indexes[done:beyond]])
+        if beyond - done == high - low:  # a line in which all is wanted
+            yield text[start:end]
+        else:
+            bounds = [*starts[low:high], end]
+            yield text[start : bounds[0]] + _thinned(text, bounds, [index - low for index in indexes[done:beyond]])
         done = beyond
 
 

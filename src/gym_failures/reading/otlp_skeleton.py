@@ -27,23 +27,30 @@ _EVENT: Final = f'"{semconv.EVENT_NAME}"'.encode()
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
+Processes = dict[bytes, Mapping[str, object]]
+"""The attributes of processes, by their resources as those were written: a file repeats them in every line."""
+
+
 class Process:
     """The process that a resource stands for, whose attributes are decoded for the first span that needs them."""
 
-    __slots__ = ("_attributes", "_resource")
+    __slots__ = ("_known", "_resource")
 
-    def __init__(self, resource: msgspec.Raw) -> None:
-        """Take the resource undecoded."""
+    def __init__(self, resource: msgspec.Raw, known: Processes) -> None:
+        """Take the resource undecoded, and the processes that are known so far."""
         self._resource = resource
-        self._attributes: Mapping[str, object] | None = None
+        self._known = known
 
     @property
     def attributes(self) -> Mapping[str, object]:
         """The attributes of the resource; none where it cannot be read."""
-        if self._attributes is None:
+        written = bytes(self._resource)
+        found = self._known.get(written)
+        if found is None:
             contents = decoded(self._resource)
-            self._attributes = attributes(contents.get("attributes"))[0] if isinstance(contents, dict) else {}
-        return self._attributes
+            found = attributes(contents.get("attributes"))[0] if isinstance(contents, dict) else {}
+            self._known[written] = found
+        return found
 
 
 class SpanSkeleton(
@@ -133,10 +140,11 @@ REQUEST: Final = msgspec.json.Decoder(RequestSkeleton, strict=False)
 SPAN: Final = msgspec.json.Decoder(SpanSkeleton, strict=False)
 
 
-def spans_of(resources: Iterable[ResourceSkeleton]) -> Iterator[SpanSkeleton]:
-    """Yield the spans of all resources, each with its process."""
+def spans_of(resources: Iterable[ResourceSkeleton], known: Processes | None = None) -> Iterator[SpanSkeleton]:
+    """Yield the spans of all resources, each with its process; `known` saves reading a process again."""
+    known = {} if known is None else known
     for resource in resources:
-        process = Process(resource.resource)
+        process = Process(resource.resource, known)
         for scope in resource.scope_spans:
             for span in scope.spans:
                 span.process = process
