@@ -68,7 +68,7 @@ class Hooks:
         self._is_on = False
         while self._undo:
             _, undo = self._undo.popitem()
-            for one in undo:
+            for one in reversed(undo):
                 one()
 
     def _apply(self, module: ModuleType) -> None:
