@@ -103,7 +103,7 @@ bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a pr
 COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
 	--custom-compile-command 'make constraints' $(UPGRADE)
 # Every extra but `file` and `demo`, which exist for the newest SDK only.
-OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument reading gym
+OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument proto reading zstd gym
 
 # As in tools/gym_venv.py.
 GYM := nemo-gym[telemetry]==0.7.0

@@ -5,6 +5,7 @@
     Exception
     ├── FailureError              a failure that a program raises; the only one that a running request can meet
     └── GymFailuresError          the package was used wrongly
+        ├── MissingExtraError           what an extra brings is not installed (a ModuleNotFoundError too)
         ├── config.ConfigError          a setting that cannot be used (a ValueError too)
         └── attributes.AttributesError  attributes that hold no failure (a ValueError too)
 """
@@ -19,7 +20,7 @@ from gym_failures.marks import mark_of
 from gym_failures.records import FailureDetails, FailureEvent, SdkErrorDetails
 from gym_failures.text import clean, cut
 
-__all__ = ["FailureError", "GymFailuresError"]
+__all__ = ["FailureError", "GymFailuresError", "MissingExtraError"]
 
 _FIELDS = (
     "failure_kind",
@@ -39,6 +40,17 @@ _PARAMETERS = {"failure_kind": "kind", "failure_reason": "reason"}
 
 class GymFailuresError(Exception):
     """Say that this package was used wrongly; the base of all such errors."""
+
+
+class MissingExtraError(GymFailuresError, ModuleNotFoundError):
+    """Say that something needs a package which is not installed, and which extra brings it."""
+
+    def __init__(self, what: str, module: str, extra: str) -> None:
+        """Name what was wanted, the module that is not there, and the extra."""
+        super().__init__(
+            f"{what} needs {module}, which is not installed: pip install 'gym-failures[{extra}]'", name=module
+        )
+        self.extra = extra
 
 
 class FailureError(Exception):

@@ -164,6 +164,9 @@ READ_BLOCK: Final = 96 * 1_024
 """What is read of a file at once, in bytes; ours, measured: glibc takes memory from 128 KiB on from the kernel, page by
 page, each time anew."""
 
+STORED_RECORD: Final = 64 * 1_024 * 1_024
+"""Largest record of a file of records, unpacked, in bytes; ours, sixteen times what gRPC takes in one message."""
+
 SKIPS_NAMED: Final = 100
 """Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
 

@@ -189,7 +189,7 @@ def test_a_file_of_something_else_is_an_error(command, write, name):
     path.write_text(JUNK)
     ended = command(name, path)
     assert (ended.status, ended.output) == (3, "")
-    assert "no span can be read; is this OTLP JSON?" in ended.errors
+    assert "no span can be read; are these traces?" in ended.errors
 
 
 def test_an_empty_file_is_no_error(command, write):

@@ -22,6 +22,7 @@ def needs(extra: str, *modules: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gym_failures":
             raise  # A fault of ours, and no extra mends it.
+        extra = getattr(error, "extra", extra)  # that of a `MissingExtraError`, which may be another
         print(  # noqa: T201 - rich may be what is missing
             f"gym-failures: {error.name} is not installed; it comes with the extra {extra}:"
             f" pip install 'gym-failures[{extra}]'",

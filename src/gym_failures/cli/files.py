@@ -34,7 +34,7 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE...",
         show_default=False,
-        help="OTLP JSON, as OpenTelemetry's file exporters write it; a folder, a pattern, or - for standard input.",
+        help="Traces as OpenTelemetry's file exporters or Jaeger write them; a folder, a pattern, or - (stdin).",
     ),
 ]
 ExitCode = Annotated[
@@ -64,12 +64,11 @@ def read(files: Sequence[Path], unit: Unit) -> Reports:
         console.print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
         raise typer.Exit(exits.USAGE) from None
     for skip in reports.skipped[: limits.SKIPS_SHOWN]:
-        where = f"{plain(skip.source)}, line {skip.line}"
-        console.print(f"skipped: {where}: {plain(skip.reason)}", style="yellow", markup=False)
+        console.print(f"skipped: {plain(skip.where)}: {plain(skip.reason)}", style="yellow", markup=False)
     if reports.skips > limits.SKIPS_SHOWN:
         console.print(f"skipped: {reports.skips} places in all", style="yellow")
     if reports.skips and not reports.spans:
-        console.print("gym-failures: no span can be read; is this OTLP JSON?")
+        console.print("gym-failures: no span can be read; are these traces?")
         raise typer.Exit(exits.UNREADABLE)
     return reports
 

@@ -115,13 +115,19 @@ def whole(span: Span) -> SpanRecord:
 class Skip(NamedTuple):
     """Something that could not be read.
 
-    `line` counts from 1. `reason` says what was wrong and where, never what stood there. `source` names the file where
-    several were read; it is empty where there was one.
+    `line` counts lines, or the records of a file that has none, from 1; 0 is no place in particular. `reason` says what
+    was wrong and where, never what stood there. `source` names the file where several were read; it is empty where
+    there was one.
     """
 
     line: int
     reason: str
     source: str = ""
+
+    @property
+    def where(self) -> str:
+        """The place, for people."""
+        return ", ".join(part for part in (self.source, f"line {self.line}" if self.line else "") if part) or "the text"
 
 
 class Parsed(NamedTuple):

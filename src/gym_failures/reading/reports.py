@@ -11,7 +11,7 @@ from gym_failures import limits
 from gym_failures.reading.model import Skip, Span, SpanRecord, Tally
 from gym_failures.reading.rebuild import By, rebuild, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.sources.files import File, blocks, is_path, opened
+from gym_failures.reading.sources.files import File, is_path, opened
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -38,11 +38,12 @@ class Reports(list[RebuiltReport]):
 def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By = "trace") -> Reports:
     """Return the reports of everything that failed in `source`, as `rebuild` does.
 
-    `source` is the path of an OTLP JSON file, an open one, its text (a str that begins like JSON, or bytes), or spans.
-    A file is read twice, and memory grows with its failing traces only. What cannot be read is skipped, counted and
-    logged in one warning; damage within a record of traces that did not fail may go unnoticed. Raises OSError for a
-    path that cannot be opened, ModuleNotFoundError when text is given without the extra `reading`, TypeError for what
-    is no span, and ValueError for a wrong `by`.
+    `source` is the path of a file, an open one, its text (a str that begins like JSON, or bytes), or spans. A file
+    holds OTLP JSON, what the Collector's file exporter writes instead of that (protobuf, or compressed), or Jaeger's
+    own JSON, and can be compressed as a whole. It is read twice, and memory grows with its failing traces only. What
+    cannot be read is skipped, counted and logged in one warning; damage within a record of traces that did not fail may
+    go unnoticed. Raises OSError for a path that cannot be opened, ModuleNotFoundError when text is given without the
+    extra `reading` or a format's own, TypeError for what is no span, and ValueError for a wrong `by`.
     """
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
@@ -61,7 +62,7 @@ def read_files(sources: Iterable[File], *, by: By = "trace") -> Reports:
 
 def _read(sources: Mapping[str, File], by: By) -> Reports:
     """Read each of `sources` twice: to find the traces that failed anywhere, then to read those everywhere."""
-    from gym_failures.reading.otlp_json import failing_traces  # noqa: PLC0415 - spans need no extra, text does
+    from gym_failures.reading.sources.contents import failing_traces  # noqa: PLC0415 - spans need no extra, text does
 
     tallies = {name: Tally() for name in sources}
     with ExitStack() as stack:
@@ -73,25 +74,24 @@ def _read(sources: Mapping[str, File], by: By) -> Reports:
         for one in held.values():
             with opened(one) as file:
                 start = file.tell()
-                traces |= failing_traces(blocks(file))
+                traces.update(failing_traces(file))
                 file.seek(start)
         reports = rebuild_stored(_spans(held, tallies, traces), by=by)
     skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
     skips = sum(tally.skips for tally in tallies.values())
     if skips:
         first = skipped[0]
-        where = f"line {first.line} of {first.source}" if first.source else f"line {first.line}"
-        logger.warning("skipped %d unreadable places, the first in %s: %s", skips, where, first.reason)
+        logger.warning("skipped %d unreadable places, the first in %s: %s", skips, first.where, first.reason)
     spans = sum(tally.spans for tally in tallies.values())
     return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips)
 
 
 def _spans(held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Collection[str]) -> Iterator[Span]:
-    from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - as above
+    from gym_failures.reading.sources.contents import parse  # noqa: PLC0415 - as above
 
     for name, source in held.items():
         with opened(source) as file:
-            yield from parse_lines(blocks(file), tallies[name], traces=traces)
+            yield from parse(file, tallies[name], traces=traces)
 
 
 def _name_of(source: File) -> str | None:

@@ -10,6 +10,7 @@ from typing import TypeGuard
 
 from gym_failures import limits
 from gym_failures.reading.otlp_values import as_bytes
+from gym_failures.reading.sources.stream import Stream
 
 File = str | bytes | os.PathLike[str] | IOBase
 """A path, an open file, or the text itself: a str that begins like JSON is text, and any other str is a path."""
@@ -44,7 +45,7 @@ def opened(source: File) -> Iterator[IOBase]:
             yield file
 
 
-def blocks(file: IOBase) -> Iterator[bytes]:
+def blocks(file: IOBase | Stream) -> Iterator[bytes]:
     """Yield what `file` holds as texts of whole lines, of about `limits.READ_BLOCK` bytes each."""
     parts: list[bytes | memoryview] = []
     while read := file.read(limits.READ_BLOCK):

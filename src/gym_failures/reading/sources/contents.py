@@ -1,0 +1,83 @@
+"""What a file holds, told by its first bytes, and read in the way of its format."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from io import IOBase
+from itertools import chain
+from typing import Final, NamedTuple
+
+from gym_failures import limits
+from gym_failures.reading import jaeger_json, otlp_json
+from gym_failures.reading.model import Span, Tally
+from gym_failures.reading.otlp_values import as_bytes
+from gym_failures.reading.sources.files import blocks
+from gym_failures.reading.sources.frames import frames, is_framed
+from gym_failures.reading.sources.stream import NOBODY, Complain, Stream
+from gym_failures.reading.sources.unpacking import is_packed, unpacked
+
+_START: Final = 256
+"""What is looked at to tell one format from another, in bytes."""
+
+
+def failing_traces(file: IOBase) -> Collection[str]:
+    """Return the ids of the traces in which a span tells of a failure, and perhaps of some that only look so.
+
+    Reads `file` from where it stands. Passes over what cannot be read; `parse` tells of that. Raises MissingExtraError
+    for a format that needs an extra which is not installed.
+    """
+    read, parts = _recognised(file, NOBODY)
+    return read.failing_traces(parts)
+
+
+def parse(file: IOBase, tally: Tally, *, traces: Collection[str]) -> Iterator[Span]:
+    """Yield the spans of `traces`, and keep a tally of what can and what cannot be read; raises as above."""
+    read, parts = _recognised(file, tally.skip)
+    yield from read.parse(parts, tally, traces)
+
+
+class _Format(NamedTuple):
+    failing_traces: Callable[[Iterable[bytes]], Collection[str]]
+    parse: Callable[[Iterable[bytes], Tally, Collection[str]], Iterator[Span]]
+
+
+_LINES: Final = _Format(
+    otlp_json.failing_traces, lambda texts, tally, traces: otlp_json.parse_lines(texts, tally, traces=traces)
+)
+_DOCUMENT: Final = _Format(
+    lambda parts: jaeger_json.failing_traces(b"".join(parts)),
+    lambda parts, tally, traces: jaeger_json.parse_document(b"".join(parts), tally, traces=traces),
+)
+
+
+def _messages() -> _Format:
+    from gym_failures.reading import otlp_proto  # noqa: PLC0415 - it needs an extra, which most files do not
+
+    return _Format(
+        otlp_proto.failing_traces, lambda parts, tally, traces: otlp_proto.parse_messages(parts, tally, traces=traces)
+    )
+
+
+def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[bytes]]:
+    at = file.tell()
+    start = as_bytes(file.read(_START))
+    file.seek(at)
+    if not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start)):
+        return _LINES, blocks(file)  # Nearly always, and nothing stands between the file and the search.
+    stream = unpacked(Stream(iter(lambda: as_bytes(file.read(limits.READ_BLOCK)), b"")), complain)
+    start = stream.peek(_START)
+    if is_framed(start):
+        return _records(frames(stream, complain))
+    return (_DOCUMENT if jaeger_json.is_jaeger(start) else _LINES), blocks(stream)
+
+
+def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
+    """Tell by the first record that can be read what all of them are."""
+    first = []
+    for record in records:
+        first.append(record)
+        if record:
+            break
+    everything = chain(first, records)
+    if first and first[-1].lstrip().startswith(b"{"):
+        # A record is a line, so that its number is the line's.
+        return _LINES, (record.replace(b"\n", b" ") for record in everything)
+    return _messages(), everything

@@ -1,0 +1,1 @@
+"""Files of protobuf, with the extra `proto`."""

@@ -1,0 +1,1 @@
+"""Files that Zstandard compressed, with the extra `zstd`."""
