@@ -4,7 +4,7 @@ import pytest
 
 from gym_venv import WITH_US, MissingEnvironmentError
 from tests.conftest import IN_THE_GATE
-from tests.gym.bed.run import run
+from tests.gym.bed.run import run, run_traced
 
 
 def pytest_collection_modifyitems(items):
@@ -29,3 +29,9 @@ def environment():
 def plain(tmp_path_factory):
     """Give a run of the bed as NeMo Gym is without this package."""
     return run(tmp_path_factory.mktemp("plain"))
+
+
+@pytest.fixture(scope="session")
+def traced(tmp_path_factory):
+    """Give a run of the bed under `gym-failures run`, which sends its metrics to the tests and keeps its spans."""
+    return run_traced(tmp_path_factory.mktemp("traced"))

@@ -10,6 +10,8 @@ from pathlib import Path
 
 from backends.processes import free_ports
 from gym_failures.header import decode_reports
+from gym_failures.semconv import HEADER_NAME
+from gym_failures.streams import CommentReader
 from gym_venv import WITH_US
 from tests.gym.bed import scenarios
 from tests.gym.bed.provider import Provider
@@ -17,6 +19,8 @@ from tests.gym.bed.provider import Provider
 HERE = Path(__file__).parent
 PATIENCE = 300
 """Longest time that a run may take before it is killed, in seconds; it takes a tenth of it."""
+TRACES = "traces"
+"""Folder of the spans in the folder of a run."""
 EPISODE_SECONDS = 12
 """How long an environment server waits for an episode: enough for those that end, on a busy machine too."""
 
@@ -101,7 +105,14 @@ class Reply:
     @property
     def report(self):
         """The report in its headers, or None."""
-        return decode_reports([value for name, value in self.headers if name.lower() == "gym-failure-report"])
+        return decode_reports([value for name, value in self.headers if name.lower() == HEADER_NAME])
+
+    @property
+    def last_comment(self):
+        """The report that stands behind a stream that broke, or None."""
+        comments = CommentReader()
+        comments.feed((self.body or "").encode())
+        return comments.report
 
 
 @dataclass(frozen=True)
@@ -142,7 +153,7 @@ class Run:
     @property
     def traces(self):
         """Files of spans."""
-        return sorted((self.folder / "gym-failures-traces").glob("*.jsonl"))
+        return sorted((self.folder / TRACES).glob("*.jsonl"))
 
 
 def lines(path):
@@ -152,6 +163,8 @@ def lines(path):
 
 def run(folder, *before, **environment):
     """Run the bed in `folder`, with the words `before` in front of its command; return what it left.
+
+    `{provider}` in a variable of `environment` stands for the address of what lies around NeMo Gym.
 
     Raises AssertionError with the end of its output when it fails.
     """
@@ -181,7 +194,8 @@ def run(folder, *before, **environment):
         )
         # Nothing that the caller's shell says to OpenTelemetry or to NeMo Gym is meant for the bed.
         inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-        told = {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1", **environment}
+        told = {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1"}
+        told |= {name: value.format(provider=provider.url) for name, value in environment.items()}
         with log.open("wb") as file:
             done = subprocess.run(
                 [*before, WITH_US.python, HERE / "driver.py", settings],
@@ -196,3 +210,9 @@ def run(folder, *before, **environment):
         output = log.read_text(errors="replace")
         assert done.returncode == 0, output[-4000:]
         return Run(folder, output, provider.seen, provider.metrics)
+
+
+def run_traced(folder, **environment):
+    """Run the bed as a user does who wants to know why things fail: with `gym-failures run --` in front."""
+    command = [WITH_US.folder / "bin" / "gym-failures", "run", "--folder", folder / TRACES, "--"]
+    return run(folder, *command, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="{provider}/v1/metrics", **environment)
