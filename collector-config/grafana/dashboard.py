@@ -126,10 +126,10 @@ def _telemetry() -> list[Panel]:
             "What waits on disk for the next hop.",
         ).unit("percentunit"),
         _lines(
-            "Spans refused",
-            "sum by (instance) (rate(otelcol_receiver_refused_spans_total[$__rate_interval]))",
-            "{{instance}}",
-            "Senders try again: an SDK for seconds, an agent for as long as it takes.",
+            "What the Collectors refused, dropped or gave up",
+            "sum by (instance, event, item) (gym:collector:increase5m)",
+            "{{instance}}: {{event}} {{item}}",
+            "Within five minutes. What is refused is sent again: by an SDK for seconds, by an agent for ever.",
         ),
         _lines(
             "Parts of failures dropped by servers",

@@ -15,6 +15,7 @@ from gym_failures import kinds, semconv
 COLLECTOR_FILES = ("agent.yaml", "gateway.yaml", "all-in-one.yaml")
 DOCS = CONFIG.parent / "docs" / "how-to"
 PAGES = (DOCS / "view-failures-in-jaeger.md", DOCS / "query-metrics-by-failure-kind.md")
+NAMING = (*PAGES, DOCS / "respond-to-alerts.md")
 TEXT_FILES = [
     path
     for path in sorted(CONFIG.rglob("*"))
@@ -45,9 +46,13 @@ def test_prometheus_accepts_its_files():
     run(PROMTOOL.find(), "check", "config", "prometheus/prometheus.yml")
 
 
-def test_the_rules_do_what_their_tests_say():
+RULE_TESTS = ("tests.yml", "tests-pipeline.yml")
+
+
+@pytest.mark.parametrize("file", RULE_TESTS)
+def test_the_rules_do_what_their_tests_say(file):
     """`promtool test` passes: the first failure of a kind, restarts, gaps, and each alert."""
-    run(PROMTOOL.find(), "test", "rules", "tests.yml", cwd=CONFIG / "prometheus")
+    run(PROMTOOL.find(), "test", "rules", file, cwd=CONFIG / "prometheus")
 
 
 def test_every_alert_has_a_unit_test():
@@ -55,7 +60,8 @@ def test_every_alert_has_a_unit_test():
     alerts = {rule["alert"] for group in load("prometheus/alerts.yml")["groups"] for rule in group["rules"]}
     fired = {
         case["alertname"]
-        for group in load("prometheus/tests.yml")["tests"]
+        for file in RULE_TESTS
+        for group in load(f"prometheus/{file}")["tests"]
         for case in group.get("alert_rule_test", ())
         if case["exp_alerts"]
     }
@@ -124,7 +130,7 @@ SPELLED = re.compile(
 IN_PROMETHEUS = re.compile(r"(?<![\w:./-])(?:gym_(?:failures|requests)|failure)_[a-z_]+(?![\w:]*\()")
 
 
-@pytest.mark.parametrize("path", [*TEXT_FILES, *PAGES], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*TEXT_FILES, *NAMING], ids=lambda path: path.name)
 def test_every_name_exists(path):
     """Each attribute, event, metric and label of ours that a file names is one that the package writes."""
     text = path.read_text()

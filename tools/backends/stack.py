@@ -41,6 +41,7 @@ class Jaeger(Process):
         self.grpc = f"{LOOPBACK}:{grpc}"
         self.http = f"http://{LOOPBACK}:{http}"
         self.url = f"http://{LOOPBACK}:{query}"
+        self.query_grpc = f"{LOOPBACK}:{query_grpc}"
         self.targets = [f"{LOOPBACK}:{metrics}", f"{LOOPBACK}:{telemetry}"]
         super().__init__(
             "jaeger",
@@ -52,7 +53,7 @@ class Jaeger(Process):
                 "GYM_JAEGER_GRPC": self.grpc,
                 "GYM_JAEGER_HTTP": f"{LOOPBACK}:{http}",
                 "GYM_JAEGER_QUERY": f"{LOOPBACK}:{query}",
-                "GYM_JAEGER_QUERY_GRPC": f"{LOOPBACK}:{query_grpc}",
+                "GYM_JAEGER_QUERY_GRPC": self.query_grpc,
                 "GYM_JAEGER_HEALTH": f"{LOOPBACK}:{health}",
                 "GYM_JAEGER_METRICS": f"{LOOPBACK}:{metrics}",
                 "GYM_JAEGER_TELEMETRY_PORT": str(telemetry),
