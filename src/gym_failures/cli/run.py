@@ -65,8 +65,8 @@ def environment(given: Mapping[str, str], traces: Path) -> dict[str, str]:
 
 def _folders() -> list[str]:
     """Return the folders that hold this package and what it needs, each once."""
-    names = ["gym_failures", *(name.partition(".")[0] for family in lending.FAMILIES for name in family)]
-    specs = [spec for name in names if (spec := find_spec(name)) is not None]
+    modules = [*lending.OTHERS, *(name for family in lending.FAMILIES.values() for name in family)]
+    specs = [spec for name in modules if "." not in name and (spec := find_spec(name)) is not None]
     places = [place for spec in specs for place in spec.submodule_search_locations or [spec.origin or ""]]
     return list(dict.fromkeys(str(Path(place).parent) for place in places))
 

@@ -57,6 +57,11 @@ class Tracing:
             self._flush()
 
     def _instrument(self) -> None:
+        if find_spec("opentelemetry.instrumentation") is None:
+            warn_once(
+                "instrumentation", "opentelemetry-instrumentation is not installed: nothing of this process is seen"
+            )
+            return
         from gym_failures.instrumentation import GymFailuresInstrumentor  # noqa: PLC0415 - imports all of OpenTelemetry
 
         instrumentor = GymFailuresInstrumentor()
@@ -90,6 +95,8 @@ class Tracing:
 
 
 def _is_missing(instrumentation: str) -> bool:
+    if find_spec("opentelemetry.instrumentation") is None:
+        return True
     missing = find_spec(f"opentelemetry.instrumentation.{instrumentation}") is None
     if missing:
         warn_once(

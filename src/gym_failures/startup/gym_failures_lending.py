@@ -1,41 +1,52 @@
 """Lend this package, and what it needs and an environment lacks, to a server with an environment of its own.
 
-A server's own packages always come first. It gets a family of packages that belong together whole, or not at all, and
-everything only for the very same version and build of Python, because some of it is compiled.
+A server's own packages always come first. Of packages that belong together it gets what is missing only where those
+that it has are of the lender's versions, so that it has the lender's whole family or none of it. And it gets anything
+only for the very same version and build of Python, because some of it is compiled.
 """
 
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
-from importlib.util import find_spec
+from importlib.metadata import DistributionFinder, MetadataPathFinder, distributions
 
 TYPE_CHECKING = False  # as `typing` has it, which takes time to import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from importlib.metadata import Distribution, DistributionFinder
+    from importlib.metadata import Distribution
     from typing import Any
 
 VARIABLE = "_GYM_FAILURES_LENDER"
 """Holds which build of Python the lender's packages are for, and their folders; from `run` to the servers."""
 
-FAMILIES = (
-    ("opentelemetry",),
-    ("pydantic", "annotated_types", "pydantic_core", "typing_inspection"),
-    ("requests", "certifi", "charset_normalizer", "idna", "urllib3"),
-    ("google.protobuf",),
-    ("google.rpc",),
-    ("google.api",),
-    ("asgiref",),
-    ("deprecated",),
-    ("importlib_metadata",),
-    ("packaging",),
-    ("typing_extensions",),
-    ("wrapt",),
-    ("zipp",),
-)
-"""Modules that belong together: a family is lent where none of its modules is there."""
+FAMILIES = {
+    "opentelemetry": ("opentelemetry",),
+    "pydantic": ("annotated_types", "pydantic", "pydantic_core", "typing_inspection"),
+}
+"""Modules that belong together. Beneath `opentelemetry` many distributions have their parts."""
 
-_DISTRIBUTIONS = ("gym-failures", "opentelemetry-", "wrapt")
+OTHERS = (
+    "asgiref",
+    "certifi",
+    "charset_normalizer",
+    "deprecated",
+    "google",
+    "google.api",
+    "google.protobuf",
+    "google.rpc",
+    "gym_failures",
+    "idna",
+    "importlib_metadata",
+    "packaging",
+    "requests",
+    "typing_extensions",
+    "urllib3",
+    "wrapt",
+    "zipp",
+)
+"""What this package and OpenTelemetry's need beside their families, as of any version that is supported."""
+
+_ASKED = ("gym-failures", "opentelemetry-", "wrapt")
 """How names of distributions begin whose entry points and versions are asked for."""
 
 
@@ -51,50 +62,61 @@ def borrow(environ: "Mapping[str, str]") -> "str | None":
         return "nothing lends it"
     if build != EXTENSION_SUFFIXES[0]:
         return f"that of `gym-failures run` is for another Python ({build}, not {EXTENSION_SUFFIXES[0]})"
-    lent = {"gym_failures"}
-    for family in FAMILIES:
-        if not any(_is_here(name) for name in family):
-            lent.update(family)
-    if any(name.startswith("google.") for name in lent) and not _is_here("google"):
-        lent.add("google")
-    if sys.meta_path[-1:] and not isinstance(sys.meta_path[-1], Lent):
-        sys.meta_path.append(Lent(folders, lent))
+    sys.meta_path.append(Lent(folders))
     return None
 
 
-def _is_here(name: str) -> bool:
-    try:
-        return find_spec(name) is not None
-    except ModuleNotFoundError:  # not even the package that it is in
-        return False
-
-
 class Lent:
-    """Finds the modules that are lent, after all other finders; what is in a package is found by the package's path."""
+    """Finds what is lent when all other finders have failed."""
 
-    def __init__(self, folders: "Iterable[str]", names: "Iterable[str]") -> None:
-        self.folders = list(folders)
-        self.names = frozenset(names)
+    def __init__(self, folders: "Iterable[str]") -> None:
+        """Lend from `folders`."""
+        self._folders = list(folders)
+        self._own = {_name(one): one.version for one in distributions()}
+        lent = {_name(one): one.version for one in distributions(path=self._folders)}
+        self._refused = {}  # type: dict[str, str]
+        for family, modules in FAMILIES.items():
+            for name, version in self._own.items():
+                if _is_of(family, modules, name) and version != lent.get(name, version):
+                    self._refused[family] = f"{name} is {version} here and {lent[name]} there"
+        families = [modules for family, modules in FAMILIES.items() if family not in self._refused]
+        self._modules = frozenset(OTHERS).union(*families)
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":  # noqa: ARG002 - as called
         """Find a lent module where the lender has it."""
-        if name not in self.names:
+        *within, _ = name.split(".")
+        if name not in self._modules and within[:1] != ["opentelemetry"]:
             return None
-        within = name.split(".")[:-1]
-        return PathFinder.find_spec(name, [os.path.join(folder, *within) for folder in self.folders])
+        if within[:1] == ["opentelemetry"] and "opentelemetry" not in self._modules:
+            self._tell(name)
+            return None
+        return PathFinder.find_spec(name, [os.path.join(folder, *within) for folder in self._folders])
+
+    def _tell(self, name: str) -> None:
+        """Say once why a part of OpenTelemetry that is missing here is not lent, if it is one that tracing needs."""
+        if name in {"opentelemetry.instrumentation", "opentelemetry.sdk"} and "" not in self._refused:
+            self._refused[""] = "said"
+            why = self._refused["opentelemetry"]
+            print(f"gym-failures: process {os.getpid()} gets no {name} lent: {why}", file=sys.stderr)
 
     def find_distributions(self, context: "DistributionFinder.Context") -> "Iterator[Distribution]":
         """Yield what `importlib.metadata` is to know of: OpenTelemetry finds its context and propagators by that."""
         if "path" in vars(context):
             return  # Whoever names folders asks what is installed in them.
-        from importlib.metadata import DistributionFinder, MetadataPathFinder
+        for one in MetadataPathFinder.find_distributions(
+            DistributionFinder.Context(name=context.name, path=self._folders)
+        ):
+            name = _name(one)
+            if name.startswith(_ASKED) and name not in self._own and not self._is_refused(name):
+                yield one
 
-        everything = DistributionFinder.Context(name=context.name, path=self.folders)
-        for distribution in MetadataPathFinder.find_distributions(everything):
-            name = (distribution.metadata["Name"] or "").lower().replace("_", "-")
-            if name.startswith(_DISTRIBUTIONS) and self._lends(name):
-                yield distribution
+    def _is_refused(self, distribution: str) -> bool:
+        return any(_is_of(family, FAMILIES[family], distribution) for family in self._refused if family)
 
-    def _lends(self, distribution: str) -> bool:
-        head = distribution.partition("-")[0]
-        return "gym_failures" in self.names if head == "gym" else head in self.names
+
+def _is_of(family: str, modules: "Iterable[str]", distribution: str) -> bool:
+    return distribution.startswith(family + "-") or distribution.replace("-", "_") in modules
+
+
+def _name(distribution: "Distribution") -> str:
+    return (distribution.metadata["Name"] or "").lower().replace("_", "-")

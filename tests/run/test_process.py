@@ -1,0 +1,92 @@
+"""Which process this is, and what OpenTelemetry's variables say of where to export."""
+
+import pytest
+
+from gym_failures.enabling.exporters import chosen, made
+from gym_failures.enabling.process import Process
+
+CONFIGURATION = """\
+head_server:
+  host: 127.0.0.1
+ng:
+  - policy_model:
+policy_model:
+  responses_api_models:
+    openai_model:
+      entrypoint: app.py
+      model_server:
+        name: resources_servers
+'1e3':
+  resources_servers:
+    flaky: {}
+agent:
+  responses_api_agents:
+    simple_agent:
+      entrypoint: app.py
+environment:
+  environment_servers: {}
+odd:
+  something_else:
+    responses_api_models: {}
+scalar: responses_api_models
+"""
+SERVERS = {
+    "policy_model": ("responses_api_models", "model"),
+    "1e3": ("resources_servers", "resources_server"),
+    "agent": ("responses_api_agents", "agent"),
+    "environment": ("environment_servers", "environment"),
+    "odd": (None, None),
+    "scalar": (None, None),
+    "missing": (None, None),
+}
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_type_of_a_server(name):
+    """A server's type is the first key of its part of the configuration, and says where it observes failures."""
+    process = Process.of({"NEMO_GYM_CONFIG_PATH": name, "NEMO_GYM_CONFIG_DICT": CONFIGURATION})
+    boundary = process.boundary and process.boundary.value
+    assert (process.name, process.type, boundary) == (name, *SERVERS[name])
+
+
+@pytest.mark.parametrize("environ", [{}, {"NEMO_GYM_CONFIG_PATH": ""}, {"NEMO_GYM_CONFIG_DICT": CONFIGURATION}])
+def test_a_process_that_is_no_server(environ):
+    """A process that no launcher has named is none of the servers."""
+    assert Process.of(environ) == Process()
+
+
+CHOICES = {
+    "nothing": ({}, None, None),
+    "an endpoint": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, ["otlp"], ["otlp"]),
+    "an endpoint for traces": ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://j:4318"}, ["otlp"], None),
+    "an empty endpoint": ({"OTEL_EXPORTER_OTLP_ENDPOINT": " "}, None, None),
+    "none": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_METRICS_EXPORTER": "none"}, ["otlp"], []),
+    "several": ({"OTEL_TRACES_EXPORTER": "console, otlp"}, ["console", "otlp"], None),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_exporters_that_are_chosen(name):
+    """The variables name the exporters; an endpoint alone means OTLP; None is when they say nothing."""
+    environ, traces, metrics = CHOICES[name]
+    assert (chosen("traces", environ), chosen("metrics", environ)) == (traces, metrics)
+
+
+PROTOCOLS = {
+    "the default": ({}, "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
+    "of all signals": (
+        {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    ),
+    "of traces": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, None),
+}
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_the_protocol_of_otlp(caplog, name):
+    """OTLP is sent over HTTP unless a variable says otherwise; what is not installed is named and left out."""
+    environ, module = PROTOCOLS[name]
+    exporters = [*made("traces", ["otlp"], environ)]
+    assert [type(one).__module__ for one in exporters] == ([] if module is None else [module])
+    if module is None:
+        assert "no package with the exporter otlp_proto_grpc is installed" in caplog.text

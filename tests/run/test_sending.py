@@ -1,0 +1,124 @@
+"""Where spans and metrics go, and that the last of them get there before a process ends."""
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gym_failures import guard
+from gym_failures.enabling.flushing import Flush
+from gym_failures.header import decode_report
+from gym_failures.reading import read_files
+from gym_failures.semconv import HEADER_NAME, METRIC_FAILURES
+from tests.file.processes import Gate, running
+from tests.run.collecting import collecting
+from tests.run.programs import PROGRAMS, files, hooked, ran
+from tests.run.test_enable import SERVER
+from tests.servers.serving import ask, request
+
+ROUND_TRIP = PROGRAMS / "round_trip.py"
+WORKERS = 2
+UVICORN = ("uvicorn", "held:app", "--app-dir", str(PROGRAMS), "--port", "0", "--workers", str(WORKERS))
+
+
+def fail_in_every_worker(folder, **variables):
+    """Serve with several workers, let each fail once, end them by SIGTERM, and return the reports of their replies."""
+    with running(folder, *UVICORN, servers=WORKERS, **variables) as server, ThreadPoolExecutor() as callers:
+        with Gate() as gate:
+            replies, workers = [], set()
+            for _ in range(WORKERS):  # Each worker that is held leaves the next request to the others.
+                replies.append(callers.submit(ask, server.port, request("POST", f"/fail?gate={gate.port}")))
+                workers.add(gate.arrival())
+        told = [decode_report(value) for reply in replies for value in reply.result().values(HEADER_NAME)]
+    assert len(workers) == len(told) == WORKERS
+    return workers, told
+
+
+@pytest.mark.timeout(120)
+def test_every_worker_writes_its_own_file(tmp_path):
+    """Workers, which import the app anew, are traced like their parent would be (opentelemetry-python#3307)."""
+    workers, told = fail_in_every_worker(tmp_path, **hooked(tmp_path, **SERVER))
+    assert {int(file.name.split("-")[1]) for file in files(tmp_path)} == workers
+    assert {one.report.failure_id for one in read_files(files(tmp_path))} == {report.failure_id for report in told}
+
+
+@pytest.mark.timeout(120)
+def test_a_server_that_is_told_to_end_has_sent_everything(tmp_path):
+    """What workers have not sent when a signal ends them is sent before they do, spans and counts."""
+    with collecting() as taken:
+        env = hooked(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=taken.endpoint, OTEL_BSP_SCHEDULE_DELAY="3600000", **SERVER)
+        fail_in_every_worker(tmp_path, **env)
+    assert taken.spans == ["POST /fail"] * WORKERS
+    assert METRIC_FAILURES in taken.metrics
+    assert not files(tmp_path)
+
+
+def test_a_client_that_ends_has_sent_everything(tmp_path):
+    """A program without a server's end sends the rest when it exits."""
+    with collecting() as taken:
+        env = hooked(tmp_path, LIFESPAN="off", OTEL_EXPORTER_OTLP_ENDPOINT=taken.endpoint, **SERVER)
+        ended = ran(sys.executable, ROUND_TRIP, env=env)
+    assert ended.told()["status"] == 500
+    assert "GET" in taken.spans
+
+
+def test_a_collector_that_is_away_changes_nothing(tmp_path):
+    """Nothing takes the spans, and the program ends as ever (opentelemetry-python#3309)."""
+    env = hooked(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9", **SERVER)
+    ended = ran(sys.executable, ROUND_TRIP, env=env)
+    assert (ended.status, ended.told()["status"]) == (0, 500)
+
+
+def test_an_exporter_that_is_not_installed(tmp_path):
+    """An exporter that no package brings is named, and the program runs."""
+    ended = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, OTEL_TRACES_EXPORTER="carrier_pigeon", **SERVER))
+    assert ended.told()["status"] == 500
+    assert "no package with the exporter carrier_pigeon is installed; traces do not go there" in ended.errors
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Spans that cannot be written are lost with one line, and the program runs."""
+    (tmp_path / "traces").write_text("a file")
+    ended = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, **SERVER))
+    assert ended.told()["status"] == 500
+    assert ended.errors.count("spans are lost: cannot write to") == 1
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """Forget which warnings have been said, for the test only."""
+    monkeypatch.setattr(guard, "_said", {})
+
+
+@pytest.mark.usefixtures("said")
+def test_the_end_waits_for_what_is_sent_in_time(caplog):
+    """All parts are sent when the flush returns, and nothing is said."""
+    sent = []
+    Flush([lambda: sent.append("spans"), lambda: sent.append("metrics")], answered=lambda: True)()
+    assert sorted(sent) == ["metrics", "spans"]
+    assert not caplog.messages
+
+
+@pytest.mark.usefixtures("said")
+@pytest.mark.parametrize("answered", [True, False])
+def test_the_end_does_not_wait_for_ever(caplog, answered):
+    """A receiver that takes nothing holds up an end for a moment only, and what may be lost is said once."""
+    taken = threading.Event()
+    flush = Flush([taken.wait], answered=lambda: answered)
+    flush()
+    flush()
+    assert not taken.is_set()
+    taken.set()
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("said")
+def test_an_exporter_that_fails_at_the_end(caplog):
+    """An error of an exporter stays within the flush."""
+
+    def fail():
+        raise OSError("away")
+
+    Flush([fail], answered=lambda: True)()
+    assert [message.split(";")[0] for message in caplog.messages] == ["internal error in flush (OSError)"]
