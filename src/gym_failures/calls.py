@@ -27,6 +27,7 @@ from gym_failures.records import FailureEvent, FailureReport, ModelFailureDetail
 from gym_failures.shapes import lenient_event
 from gym_failures.streams import StreamWatch
 from gym_failures.text import clean, cut
+from gym_failures.waiting import look
 
 _CALL: Final = Guard("client_call")
 
@@ -58,12 +59,15 @@ class Call:
         self._log = current_log()
         self._operation = current_operation()
         self._attempt = None if self._operation is None else self._operation.begin_attempt()
+        if self._operation is not None and self._operation.attempts > 1:
+            look()
 
     def again(self) -> None:
         """Begin another attempt."""
         self._current_attempt()
         if self._operation is not None:
             self._attempt = self._operation.begin_attempt()
+        look()
 
     @property
     def span(self) -> Span:

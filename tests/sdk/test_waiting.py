@@ -6,6 +6,7 @@ import pytest
 from opentelemetry.trace import SpanKind
 
 from gym_failures import kinds, limits, semconv, waiting
+from gym_failures.calls import Call
 from gym_failures.config import Config
 from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
@@ -175,6 +176,23 @@ def test_a_retry_tells_when_the_loop_does_not_get_to_it(telemetry):
 
     run(main)
     assert ages(telemetry) == [AFTER + 1, 2 * AFTER + 1]
+
+
+def test_each_attempt_of_a_call_is_such_a_retry(telemetry):
+    """A client that tries again tells what is due, whether it makes a new call of it or the library does it itself."""
+
+    async def main(loop):
+        with telemetry.span("request"), FailureLog(), operation():
+            watched = waiting.begin()
+            first = Call(FailureBoundary.AGENT, None)
+            loop.now += AFTER
+            Call(FailureBoundary.AGENT, None)
+            loop.now += AFTER
+            first.again()
+            waiting.end(watched)
+
+    run(main)
+    assert ages(telemetry) == [AFTER, 2 * AFTER]
 
 
 def test_a_request_that_ends_in_time_leaves_nothing(telemetry):
