@@ -167,6 +167,19 @@ page, each time anew."""
 STORED_RECORD: Final = 64 * 1_024 * 1_024
 """Largest record of a file of records, unpacked, in bytes; ours, sixteen times what gRPC takes in one message."""
 
+JAEGER_TRACES: Final = 200
+"""Traces that one answer of Jaeger's holds at most, in traces; ours: of 50 spans each that is some 20 MB."""
+
+JAEGER_SECONDS: Final = 60.0
+"""Longest wait for one answer of Jaeger's, in seconds; ours, because its stores on disk take several for a full one."""
+
+JAEGER_LOOKBACK: Final = 24 * 3_600
+"""How far back Jaeger is asked unless a time is given, in seconds; ours, a day."""
+
+JAEGER_MARGIN: Final = 6 * 3_600
+"""How much earlier a span may have started than what failed in it, in seconds; ours: Jaeger finds spans by their start,
+and a rollout can take hours."""
+
 SKIPS_NAMED: Final = 100
 """Unreadable places of one source that are named one by one, in places; ours. All of them are counted."""
 

@@ -4,6 +4,7 @@ The demo's services have common names, which other tests count by; so these test
 """
 
 import json
+import time
 
 import pytest
 
@@ -12,6 +13,7 @@ from gym_failures.agreement import disagreements
 from gym_failures.demo.run import run
 from gym_failures.demo.wire import replies
 from gym_failures.reading import SpanKind, read_files, read_reports
+from gym_failures.reading.sources.jaeger import Jaeger as Source
 
 TOP = "collection"
 FAILED = 28
@@ -130,3 +132,23 @@ def stored(folder, trace_id):
                         if span["traceId"] == trace_id and span.get("kind") == SpanKind.SERVER
                     }
     return found
+
+
+def test_a_search_by_bisection_gives_the_reports_of_the_files(ran, eventually):
+    """Asked for few traces at a time, Jaeger gives all that failed, and they tell what the files tell."""
+    jaeger, folder, failed = ran
+    asked = Source(jaeger.url, most=7)
+    services = [path.stem for path in (folder / "spans").glob("*.jsonl")]
+
+    def told():
+        found = asked.failing(services, since_ns=time.time_ns() - 3_600 * 10**9, until_ns=time.time_ns())
+        assert not found.full
+        reports = {report.trace_id: report for report in read_reports(found, by="trace")}
+        return {trace_id: reports[trace_id].report for trace_id in wanted if trace_id in reports}
+
+    wanted = {
+        report.trace_id: report.report
+        for report in read_files((folder / "spans").glob("*.jsonl"))
+        if report.trace_id in {found.trace_id for found in failed}
+    }
+    eventually(told, wanted)

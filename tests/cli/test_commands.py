@@ -201,7 +201,7 @@ def test_an_empty_file_is_no_error(command, write):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     {
-        "no file": ((), "Missing argument"),
+        "no file": ((), "name files or folders, or a Jaeger with --jaeger"),
         "a file that is not there": (("nowhere.jsonl",), "gym-failures: nowhere.jsonl: No such file or directory"),
         "a folder without spans": (("/",), "gym-failures: /: no file in this folder ends in .jsonl, .gz, .zst, .pb"),
         "a pattern of nothing": (("nowhere/*.jsonl",), "gym-failures: nowhere/*.jsonl: no file is like this"),

@@ -1,20 +1,16 @@
 """What the command says of itself, and how it gets on with terminals, pipes, and what is not installed."""
 
-import gzip
 import os
 import pty
 import shlex
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import gym_failures
 from gym_failures.cli.app import app
-from gym_failures.kinds import FailureBoundary
-from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
@@ -38,37 +34,6 @@ def test_help(command, name):
     assert long == short
     assert (long.status, long.errors) == (0, "")
     assert f"Examples:\n    gym-failures {name}" in long.output
-
-
-def examples():
-    """Return the examples of the commands that read files."""
-    return [
-        line.strip()
-        for registered in app.registered_commands
-        for line in (registered.epilog or "").splitlines()
-        if "gym-failures" in line and "gym-failures demo" not in line
-    ]
-
-
-@pytest.mark.parametrize("example", examples())
-def test_examples_of_the_help_run(tmp_path, example):
-    """Each example of the help does what it shows, in a shell and on files of the names that it has."""
-    refused = failure("m", kind="provider_unavailable", boundary=FailureBoundary.MODEL)
-    span = server(
-        2, None, told(refused, at=time.time_ns()), told(failure("a", "m"), at=time.time_ns()), own="a", rollout="r07"
-    )
-    line = as_line(span) + "\n"
-    (tmp_path / "traces").mkdir()
-    for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl"):
-        (tmp_path / name).write_text(line)
-    (tmp_path / "traces.jsonl.gz").write_bytes(gzip.compress(line.encode()))
-    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["/bin/sh", "-ec", example],
-        cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "agent_run_error" in done.stdout
 
 
 def test_a_terminal_gets_colours(write):

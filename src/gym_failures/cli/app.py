@@ -43,6 +43,7 @@ app.command(
         "gym-failures show --by request --all traces/*.jsonl",
         "gym-failures show --kind 'provider_*' --boundary model traces",
         "gym-failures show --format jsonl traces | head -n 1",
+        "gym-failures show --jaeger http://localhost:16686 --since 2h --rollout r07",
         "zcat traces.jsonl.gz | gym-failures show -",
     )
 )(show)

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from glob import has_magic
 from typing import Annotated
 
 import typer
 
+from gym_failures import semconv
 from gym_failures.cli.seen import Seen, failures_in
 from gym_failures.cli.times import moment
 from gym_failures.kinds import FailureBoundary
@@ -50,13 +52,23 @@ class Choice:
     def has(self, seen: Seen) -> bool:
         """Tell whether one failure is asked for; its `key` has to be its rollout's."""
         return (
-            _is_like(seen.event.failure_kind, self.kinds)
+            is_like(seen.event.failure_kind, self.kinds)
             and (not self.boundaries or seen.event.boundary in self.boundaries)
-            and _is_like(seen.service, self.services)
-            and _is_like(seen.key, self.rollouts)
+            and is_like(seen.service, self.services)
+            and is_like(seen.key, self.rollouts)
             and (self.since is None or seen.time_ns >= max(self.since, 1))
             and (self.until is None or 0 < seen.time_ns < self.until)
         )
+
+    def exactly(self) -> dict[str, str]:
+        """Return an attribute that a span, or an event of it, has to have for the choice to have anything of its trace.
+
+        One that needs no patterns and leaves the least; none where there is no such attribute.
+        """
+        for key, names in ((semconv.NEMO_GYM_ROLLOUT_ID, self.rollouts), (semconv.FAILURE_KIND, self.kinds)):
+            if names is not None and len(names) == 1 and not has_magic(names[0]):
+                return {key: names[0]}
+        return {}
 
     def of(self, reports: Sequence[RebuiltReport]) -> Sequence[RebuiltReport]:
         """Return those of `reports`, whole, that have a failure which is asked for; all of them where nothing is."""
@@ -65,5 +77,6 @@ class Choice:
         return [rebuilt for rebuilt in reports if any(map(self.has, failures_in([rebuilt]).seen))]
 
 
-def _is_like(name: str | None, patterns: Sequence[str] | None) -> bool:
+def is_like(name: str | None, patterns: Sequence[str] | None) -> bool:
+    """Tell whether a name is like any of the patterns; no patterns are for every name, even none."""
     return not patterns or (name is not None and any(fnmatchcase(name, pattern) for pattern in patterns))

@@ -9,6 +9,7 @@ from rich.console import Console
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
 from gym_failures.cli.tally import DEFAULT, Field, Tally, tally
@@ -34,7 +35,7 @@ def _fields(said: str) -> tuple[Field, ...]:
 
 
 def count(
-    files: Files,
+    files: Files = None,
     by: Annotated[
         str, typer.Option(metavar="FIELD,...", help=f"What to count by, any of {', '.join(Field)}.")
     ] = ",".join(DEFAULT),
@@ -46,6 +47,7 @@ def count(
     rollout: Rollout = None,
     since: Since = None,
     until: Until = None,
+    jaeger: Url = None,
     exit_code: ExitCode = False,
     strict: Strict = False,
 ) -> None:
@@ -57,8 +59,9 @@ def count(
     fields = _fields(by)
     if output is Format.PROMETHEUS and Field.HOUR in fields:
         raise typer.BadParameter("an hour is no label of a metric", param_hint="--by")
-    reports = read(files, Unit.ROLLOUT)
-    counted = tally(reports, by=fields, choice=Choice(kind, boundary, service, rollout, since, until))
+    choice = Choice(kind, boundary, service, rollout, since, until)
+    reports = read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice)
+    counted = tally(reports, by=fields, choice=choice)
     match output:
         case Format.TABLE:
             _print(out(), counted)

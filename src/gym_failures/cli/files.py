@@ -10,13 +10,17 @@ import typer
 
 from gym_failures import limits
 from gym_failures.cli import exits
+from gym_failures.cli.choice import Choice
 from gym_failures.cli.extras import needs
+from gym_failures.cli.jaeger import ask
 from gym_failures.cli.terminal import err, plain
 from gym_failures.reading import Reports, read_files
 from gym_failures.reading.sources.paths import NothingThereError, expanded
 
 if TYPE_CHECKING:
     from io import BufferedReader
+
+    from gym_failures.reading.sources.files import File
 
 _STANDARD_INPUT: Final = Path("-")
 
@@ -30,7 +34,7 @@ class Unit(enum.StrEnum):
 
 
 Files = Annotated[
-    list[Path],
+    list[Path] | None,
     typer.Argument(
         metavar="FILE...",
         show_default=False,
@@ -45,18 +49,27 @@ Strict = Annotated[
 ]
 
 
-def read(files: Sequence[Path], unit: Unit) -> Reports:
-    """Return the reports in `files`; says what was skipped, and ends the command when there was nothing else."""
+def read(
+    files: Sequence[Path] | None, unit: Unit, *, jaeger: str | None = None, choice: Choice | None = None
+) -> Reports:
+    """Return the reports in `files`, and in what the Jaeger at that URL has of `choice`.
+
+    Says what was skipped, and ends the command when there was nothing else, or nothing at all to read.
+    """
     console = err()
+    if not files and jaeger is None:
+        raise typer.BadParameter("name files or folders, or a Jaeger with --jaeger", param_hint="FILE...")
     try:
-        paths = expanded(files)
+        paths = expanded(files or ())
     except NothingThereError as error:
         console.print(f"gym-failures: {plain(str(error))}", markup=False)
         raise typer.Exit(exits.USAGE) from None
     if sys.stdin is None and _STANDARD_INPUT in paths:
         console.print("gym-failures: standard input is closed")
         raise typer.Exit(exits.USAGE)
-    sources = [_standard_input() if path == _STANDARD_INPUT else path for path in paths]
+    sources: list[File] = [_standard_input() if path == _STANDARD_INPUT else path for path in paths]
+    if jaeger is not None:
+        sources.append(ask(jaeger, choice or Choice()))
     try:
         with needs("reading"):
             reports = read_files(sources, by=unit.value)

@@ -10,6 +10,7 @@ from rich.console import Console
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.documents import report_line, reports_document
 from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
 from gym_failures.cli.tree import tree_of
 from gym_failures.reading import RebuiltReport
@@ -24,7 +25,7 @@ class Format(enum.StrEnum):
 
 
 def show(
-    files: Files,
+    files: Files = None,
     by: Annotated[Unit, typer.Option(help="What a tree is made of.")] = Unit.ROLLOUT,
     output: Annotated[Format, typer.Option("--format", help="Trees, one JSON document, or one a line.")] = Format.TEXT,
     *,
@@ -35,6 +36,7 @@ def show(
     rollout: Rollout = None,
     since: Since = None,
     until: Until = None,
+    jaeger: Url = None,
     exit_code: ExitCode = False,
     strict: Strict = False,
 ) -> None:
@@ -45,8 +47,9 @@ def show(
     """
     if rollout and by is not Unit.ROLLOUT:
         raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
-    reports = read(files, by)
-    chosen = Choice(kind, boundary, service, rollout, since, until).of(reports)
+    choice = Choice(kind, boundary, service, rollout, since, until)
+    reports = read(files, by, jaeger=jaeger, choice=choice)
+    chosen = choice.of(reports)
     failed = [report for report in chosen if report.failed]
     shown = chosen if recovered else failed
     match output:

@@ -1,0 +1,63 @@
+"""What a command asks of a running Jaeger."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from gym_failures import limits
+from gym_failures.cli import exits
+from gym_failures.cli.choice import Choice, is_like
+from gym_failures.cli.extras import needs
+from gym_failures.cli.terminal import err, plain
+
+if TYPE_CHECKING:
+    from gym_failures.reading.sources.jaeger import Found
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--jaeger", metavar="URL", help="Ask this Jaeger, such as http://localhost:16686; of the last day, or --since."
+    ),
+]
+
+_SECOND = 10**9
+"""In nanoseconds."""
+
+
+def ask(url: str, choice: Choice) -> "Found":
+    """Return what Jaeger has of the failures in `choice`; ends the command where it does not answer.
+
+    Asks for the services and the times of the choice only, and only for what has an attribute that it insists on.
+    """
+    with needs("reading"):
+        from gym_failures.reading.sources.jaeger import Jaeger, JaegerError  # noqa: PLC0415 - so that it can be named
+    until = time.time_ns() if choice.until is None else choice.until
+    since = until - limits.JAEGER_LOOKBACK * _SECOND if choice.since is None else choice.since
+    try:
+        jaeger = Jaeger(url)
+        services = [name for name in jaeger.services() if is_like(name, choice.services)]
+        with _progress(services) as one_by_one:
+            found = jaeger.failing(
+                one_by_one,
+                since_ns=max(since - limits.JAEGER_MARGIN * _SECOND, 0),
+                until_ns=until,
+                tags=choice.exactly(),
+            )
+    except JaegerError as error:
+        err().print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.UNREADABLE) from None
+    if found.full:
+        err().print("gym-failures: more traces than one answer holds began at the same time; some may be missing")
+    return found
+
+
+@contextmanager
+def _progress(services: list[str]) -> Iterator[Iterator[str]]:
+    console = err()
+    columns = (TextColumn("asking Jaeger"), BarColumn(), MofNCompleteColumn(), TextColumn("services"))
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        yield iter(progress.track(services))
