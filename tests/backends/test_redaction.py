@@ -12,6 +12,14 @@ from tests.backends.fleet import running
 from tests.backends.test_search import spans_of
 
 WORDS = "the dog's name is Rex"
+LEFT = "?dog=Rex"
+"""What an instrumentation of somebody else writes, and the switch leaves."""
+STARTED = {
+    "service.instance.id": "one",
+    "process.runtime.name": "cpython",
+    "process.command_line": WORDS,
+    "process.command_args": ["--name", WORDS],
+}
 TEXTS = {
     semconv.FAILURE_REASON,
     semconv.FOREIGN_ERROR_MESSAGE,
@@ -42,6 +50,9 @@ def confess(log):
         )
     )
     log.span.record_exception(ValueError(WORDS))
+    texts = {"exception.message": WORDS, "exception.stacktrace": WORDS}
+    log.span.add_event("somebody else's", texts)
+    log.span.set_attributes({**texts, "url.query": LEFT})
     log.span.set_status(StatusCode.ERROR, WORDS)
 
 
@@ -62,14 +73,17 @@ def collector(request, tmp_path, switch, ways):
 
 
 @pytest.mark.parametrize("switch", SWITCH)
-def test_the_switch(collector, switch, jaeger, eventually):
+def test_the_switch(collector, switch, jaeger, prometheus, eventually):
     """Off, texts pass; on, or at any other word, no text passes, and all else of the failure still does."""
     name = f"{collector.name}-{switch}"
-    with running(collector.http, name) as fleet:
+    with running(collector.http, name, process=STARTED) as fleet:
         rollout = fleet.rollout(confess)
         fleet.flush()
         eventually(lambda: bool(jaeger.find(f"model-{name}", failure_id="redact1")), expected=True)
         document = jaeger.trace(rollout.trace_id)
+        told = f'target_info{{job="model-{name}"}}'
+        eventually(lambda: bool(prometheus.query(told)), expected=True)
+        ((labels, _),) = prometheus.query(told)
     events = [
         {one["key"]: next(iter(one["value"].values())) for one in event.get("attributes", ())}
         for span in spans_of(document)
@@ -77,6 +91,8 @@ def test_the_switch(collector, switch, jaeger, eventually):
     ]
     seen = {key for event in events for key in event}
     assert (WORDS in json.dumps(document, ensure_ascii=False)) == (switch in OFF)
+    assert ({"process_command_line", "process_command_args"} <= labels.keys()) == (switch in OFF)
+    assert LEFT in json.dumps(document)
     assert (seen & TEXTS) == (TEXTS if switch in OFF else set())
     (failure, *_) = (event for event in events if event.get(semconv.FAILURE_ID) == "redact1")
     assert failure[semconv.FAILURE_KIND] == kinds.PROVIDER_OOM_KILLED
