@@ -178,6 +178,16 @@ def test_an_app_that_is_mounted_is_no_app_of_its_own(telemetry):
     asgi.uninstrument_all_apps()
 
 
+def test_an_app_that_is_left_alone(telemetry):
+    """Of all apps those that are to be left alone stay as they are, and so do their replies."""
+    alone, other = plain_app(), plain_app()
+    asgi.leave_app_alone(alone)
+    asgi.instrument_all_apps(boundary="agent", recorder=telemetry.recorder)
+    assert [report_of(app) is None for app in (alone, other)] == [True, False]
+    assert not asgi.is_instrumented(alone)
+    asgi.uninstrument_all_apps()
+
+
 def test_an_app_of_all_is_instrumented_before_its_stack_is_built(telemetry):
     """Served by a real server, an app is reached at its lifespan, so that its middleware is made once."""
     made = []

@@ -7,6 +7,7 @@ from gym_failures.instrumentation.asgi.apps import (
     instrument_all_apps,
     instrument_app,
     is_instrumented,
+    leave_app_alone,
     uninstrument_all_apps,
     uninstrument_app,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "instrument_all_apps",
     "instrument_app",
     "is_instrumented",
+    "leave_app_alone",
     "uninstrument_all_apps",
     "uninstrument_app",
 ]

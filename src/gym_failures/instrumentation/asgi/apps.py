@@ -31,6 +31,7 @@ _GUARD: Final = Guard("asgi")
 # By identity, because a subclass may be without a hash.
 _instrumented: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 _automatically: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
+_left_alone: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 _every_app: dict[str, Any] | None = None
 # `Starlette.__call__` as it was, and what stands there instead.
 _original: Callable[..., Any] | None = None
@@ -94,6 +95,11 @@ def instrument_all_apps(
     _patch()
 
 
+def leave_app_alone(app: "Starlette") -> None:
+    """Keep `instrument_all_apps` from an app: one that takes no part in the work, and whose 503 is no failure of it."""
+    _left_alone[id(app)] = app
+
+
 def uninstrument_all_apps() -> None:
     """Undo `instrument_all_apps`, in the apps that it has reached too; others stay instrumented."""
     global _every_app  # noqa: PLW0603 - one choice a process
@@ -145,8 +151,8 @@ def _unpatch() -> None:
 
 
 def _instrument_late(app: "Starlette", scope: Scope) -> FailureMiddleware | None:
-    """Instrument an app at its first use, if it is no mounted part of another one."""
-    if SCOPE_KEY in scope or scope["type"] not in {"http", "lifespan"} or _every_app is None:
+    """Instrument an app at its first use, if it is no mounted part of another one and not to be left alone."""
+    if SCOPE_KEY in scope or scope["type"] not in {"http", "lifespan"} or _every_app is None or id(app) in _left_alone:
         return None
     with _GUARD:
         instrument_app(app, **_every_app)

@@ -11,7 +11,7 @@ from opentelemetry import trace
 
 from gym_failures import semconv, waiting
 from gym_failures.guard import Guard, warn_once
-from gym_failures.instrumentation.asgi import instrument_app, is_instrumented
+from gym_failures.instrumentation.asgi import instrument_app, is_instrumented, leave_app_alone
 from gym_failures.instrumentation.asgi.scope import App, Receive, Scope, Send
 from gym_failures.instrumentation.nemo_gym import identity
 from gym_failures.instrumentation.nemo_gym.hooks import Hook
@@ -105,6 +105,19 @@ def _instrument(server: Any, app: Any) -> None:  # noqa: ANN401 - of classes tha
     instrument_app(app, boundary=boundary, stage=stage_of)
 
 
+def _leaving_alone(set_up: Method) -> Method:
+    """Wrap what makes the app of the head server: it says 503 until all servers are ready, and serves no rollout."""
+
+    @functools.wraps(set_up)
+    def leaving(server: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        app = set_up(server, *args, **kwargs)
+        with _GUARD:
+            leave_app_alone(app)
+        return app
+
+    return leaving
+
+
 def _told_of_run(rollout_id_of: Method) -> Method:
     """Wrap what makes the rollout's id of the body of an agent's run."""
 
@@ -130,7 +143,10 @@ def _told_of_episode(run: Method) -> Method:
 
 
 HOOKS: Final = {
-    "nemo_gym.server_utils": (Hook("SimpleServer.setup_exception_middleware", _instrumenting),),
+    "nemo_gym.server_utils": (
+        Hook("SimpleServer.setup_exception_middleware", _instrumenting),
+        Hook("HeadServer.setup_webserver", _leaving_alone),
+    ),
     "nemo_gym.base_responses_api_agent": (Hook("SimpleResponsesAPIAgent.rollout_id_from_run", _told_of_run),),
     "nemo_gym.base_environment_server": (Hook("BaseEnvironmentServer.run_request", _told_of_episode),),
 }
