@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextvars import Token
 from typing import Any, Final
 
-from opentelemetry.context import Context, detach, get_current
+from opentelemetry.context import get_current
 from opentelemetry.trace import Span
 
 from gym_failures import kinds, limits
@@ -19,7 +19,7 @@ from gym_failures.instrumentation.asgi.reply import (
     with_report,
 )
 from gym_failures.instrumentation.asgi.request_log import Place, RequestLog
-from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, Headers, Message, Receive, Scope, Send, is_report
+from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send, has_report, is_report
 from gym_failures.marks import cause_of, members_of
 from gym_failures.recorder import FailureRecorder
 from gym_failures.recording import CurrentLog, current
@@ -42,10 +42,10 @@ class Exchange:
     _log: RequestLog | None = None
     foreign_span: Span | None = None
     """The span of a caller within this process, which is not the request's."""
-    # What the middleware has set in the context for this request, to be taken back at the end.
-    outside: Token[CurrentLog | None] | None = None
-    received: Token[Context] | None = None
-    undo: Callable[[], None] | None = None
+    undo: tuple[Callable[[], object], ...] = ()
+    """What takes back at the end what the middleware has set in the context, beside `outside`."""
+    outside: Token[CurrentLog | None]
+    """What was in the place of this request before."""
     # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
     begun = ended = _started = _finished = False
     _sealed = _closed = False
@@ -68,6 +68,7 @@ class Exchange:
         self._receive = receive
         self._send = send
         self._handled_before = sys.exception()
+        self._uneventful = True  # Nothing is in the log, and the client is there.
         self.seen = [get_current()]
         """The contexts in which the request was seen, from the outside in: each may hold its span."""
 
@@ -80,6 +81,7 @@ class Exchange:
             made = RequestLog(self._place, self._scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
             # Looks and claims in one step, for threads that come at the same time.
             self._log = self.__dict__.setdefault("_log", made)
+            self._uneventful = False
             # Only now, because the reply may have got further meanwhile.
             if self._sealed:
                 self._log.seal()
@@ -147,7 +149,7 @@ class Exchange:
         """Pass on what the server received; notice that the client has gone."""
         message = await self._receive()
         if message["type"] == "http.disconnect":
-            self._gone = True
+            self._leaves()
         return message
 
     async def send(self, message: Message) -> None:
@@ -164,11 +166,11 @@ class Exchange:
         else:
             last = (kind == "http.response.body" and not self._trailers) or is_last(message, trailers=self._trailers)
         try:
-            if last and (self._log is not None or self._gone):
+            if last and not self._uneventful:
                 message = await self._end(message)
             await self._send(message)
         except OSError as error:
-            self._gone = True
+            self._leaves()
             self._lost = error
             raise
         if last:
@@ -185,28 +187,25 @@ class Exchange:
 
     def close(self) -> None:
         """End the log, and let go of the exceptions, whose frames would keep the request alive."""
-        self._leave_context()
+        try:
+            current.reset(self.outside)
+            for take_back in self.undo:
+                take_back()
+        except ValueError:
+            pass  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
+        self._closed = True
+        if self._uneventful:
+            return
         if self._gone and not self._finished:
             self._settle_gone()
-        self._closed = True
-        if self._log is not None:
-            self._log.close()
-            self._error = self._cancelled = self._lost = None
-        self._handled_before = None
+        self.log.close()
+        self._error = self._cancelled = self._lost = self._handled_before = None
 
     # --- Within -------------------------------------------------------------------------------------------------------
 
-    def _leave_context(self) -> None:
-        """Take back what was set in the context for this request."""
-        if self.outside is not None:
-            try:
-                current.reset(self.outside)
-            except ValueError:
-                return  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
-        if self.received is not None:
-            detach(self.received)
-        if self.undo is not None:
-            self.undo()
+    def _leaves(self) -> None:
+        self._gone = True
+        self._uneventful = False
 
     def _start(self, message: Message) -> Message:
         try:
@@ -214,18 +213,14 @@ class Exchange:
             if self._started or status < limits.HTTP_FINAL_STATUS_MIN:
                 return message
             self.begun = self._started = True
-            self._trailers = bool(message.get("trailers"))
+            if message.get("trailers"):
+                self._trailers = True
             headers = message.get("headers", ())
             if not isinstance(headers, (list, tuple)):
                 message, headers = with_readable_headers(message)
             self._headers = headers
-            relayed = []
-            for name, value in headers:
-                if len(name) == HEADER_LENGTH and is_report(name):
-                    relayed.append(value)
-            log = self._log
-            if relayed or status >= limits.SERVER_ERROR_STATUS or self._gone or (log and log.has_failures):
-                message = self._decide(message, status, relayed)
+            if status >= limits.SERVER_ERROR_STATUS or self._log is not None or self._gone or has_report(headers):
+                message = self._decide(message, status)
             self._sealed = True
             if self._log is not None:
                 self._log.seal()
@@ -233,13 +228,14 @@ class Exchange:
             _GUARD.report(error)
         return message
 
-    def _decide(self, message: Message, status: int, relayed: list[bytes]) -> Message:
+    def _decide(self, message: Message, status: int) -> Message:
         """Decide the own failure, and return the message with the report, if there is one to give."""
         log = self.log
         log.replies_here()
         if self._gone:
             self._settle_gone()
             return message
+        relayed = [value for name, value in self._headers if is_report(name)]
         report = decode_reports(relayed) if relayed else None
         if report is not None:
             report = log.observe_reply(report, span=log.span)

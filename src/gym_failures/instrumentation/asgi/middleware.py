@@ -6,8 +6,7 @@ OpenTelemetry opened between the two.
 """
 
 from collections.abc import Callable
-from contextvars import Token
-from operator import itemgetter
+from functools import partial
 from typing import Final
 
 from opentelemetry import context, trace
@@ -18,7 +17,7 @@ from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
 from gym_failures.instrumentation.asgi.request_log import Operation, Place, Stage
-from gym_failures.instrumentation.asgi.scope import HEADER_LENGTH, App, Message, Receive, Scope, Send, is_report
+from gym_failures.instrumentation.asgi.scope import App, Message, Receive, Scope, Send, has_report
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.operations import close_off_operation
 from gym_failures.propagation import FailureReportPropagator
@@ -26,7 +25,6 @@ from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import CurrentLog, current
 
 _GUARD: Final = Guard("asgi")
-_NAME: Final = itemgetter(0)
 _propagator: Final = FailureReportPropagator(enabled=True)  # The middleware has looked at the switch already.
 
 
@@ -94,9 +92,10 @@ class FailureMiddleware:
         caller = current.get()
         if caller is not None:
             exchange.foreign_span = _foreign_span(caller)
-        exchange.received = _attach_received(scope)
-        if caller is not None:
-            exchange.undo = close_off_operation()
+            exchange.undo = (close_off_operation(),)
+        received = _received(scope)
+        if received is not None:
+            exchange.undo += (partial(context.detach, context.attach(received)),)
         exchange.outside = current.set(exchange)
         scope[SCOPE_KEY] = exchange
         return exchange
@@ -159,11 +158,9 @@ def _foreign_span(caller: CurrentLog) -> Span | None:
     return None if span is not caller.span and getattr(span, "kind", None) is SpanKind.SERVER else span
 
 
-def _attach_received(scope: Scope) -> Token[Context] | None:
-    """Put a report that the request brings where `get_report` finds it; most bring none."""
+def _received(scope: Scope) -> Context | None:
+    """Return a context in which `get_report` finds the report that the request brings; None where it brings none."""
     headers = scope.get("headers", ())
     if not isinstance(headers, (list, tuple)) and iter(headers) is headers:
         scope["headers"] = headers = list(headers)  # ASGI allows what can be read only once; the app reads it too.
-    if HEADER_LENGTH in map(len, map(_NAME, headers)) and any(is_report(name) for name, _ in headers):
-        return context.attach(_propagator.extract(headers))
-    return None
+    return _propagator.extract(headers) if has_report(headers) else None
