@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_venv import WITH_US, MissingEnvironmentError
+from gym_venv import WITH_US, WITHOUT_US, MissingEnvironmentError
 from tests.conftest import IN_THE_GATE
 from tests.gym.bed.run import run, run_traced
 
@@ -18,7 +18,8 @@ def pytest_collection_modifyitems(items):
 def environment():
     """Refuse to pass over a missing NeMo Gym in the gate; elsewhere say what is missing and skip."""
     try:
-        WITH_US.python  # noqa: B018 - raises where it is missing
+        for needed in (WITH_US, WITHOUT_US):
+            needed.python  # noqa: B018 - raises where it is missing
     except MissingEnvironmentError as missing:
         if IN_THE_GATE:
             pytest.fail(str(missing))

@@ -11,42 +11,14 @@ import pytest
 from gym_failures import kinds, semconv
 from gym_failures.agreement import disagreements
 from gym_failures.reading import read_files
-from gym_failures.repair import chain_ids
 from gym_failures.rows import read_row
 from tests.gym.bed import scenarios
 from tests.gym.bed.metrics import counts
 from tests.gym.cases import CALLS, LEFT, ROLLOUTS
+from tests.gym.seeing import assert_is, assert_shows, chain_of, name
 
 FAILING = [scenario for scenario, case in ROLLOUTS.items() if case != type(case)()]
 WELL = sorted(ROLLOUTS.keys() - set(FAILING))
-
-
-def name(event):
-    """Return the name of a failure, as in the table."""
-    return f"{event.boundary.value}:{event.failure_kind}"
-
-
-def chain_of(report):
-    """Return the events of a report's own failure and its causes, the root cause last."""
-    return [report.events[event_id] for event_id in chain_ids(report.events, report.failure_id)]
-
-
-def beside(report):
-    """Return the events of a report that are not among those."""
-    return [
-        event for event_id, event in report.events.items() if event_id not in {e.event_id for e in chain_of(report)}
-    ]
-
-
-def assert_shows(report, case, chain, more=()):
-    """Assert that a report has the case's failures, with `chain` as its own, and `more` beside."""
-    assert [name(event) for event in chain_of(report)] == list(chain)
-    others = [event for event in beside(report) if name(event) not in case.repeated]
-    assert sorted(map(name, others)) == sorted([*case.beside, *more])
-    assert not case.repeated or {name(event) for event in report.events.values()} >= set(case.repeated)
-    for event in chain_of(report)[-1:] or others:
-        told = event.model_dump(mode="json")
-        assert {key: told.get(key) for key in case.root} == case.root
 
 
 @pytest.fixture(scope="module")
@@ -137,8 +109,7 @@ def test_other_replies_tell_it(traced, others, scenario):
         return
     assert [name(event) for event in chain_of(report)] == list(case.chain)
     root = chain_of(report)[-1]
-    told = root.model_dump(mode="json")
-    assert {key: told.get(key) for key in case.root} == case.root
+    assert_is(root, case.root)
     (rebuilt,) = [one for one in others if root.event_id in one.report.events]
     assert rebuilt.span.status.name == "ERROR"
     assert rebuilt.report.failure_id == root.event_id

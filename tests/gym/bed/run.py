@@ -123,6 +123,8 @@ class Run:
     output: str
     seen: Counter
     metrics: list[bytes]
+    scenarios: tuple[str, ...] = scenarios.ROLLOUTS
+    """Those of the data set, in its order."""
 
     @cached_property
     def found(self):
@@ -133,12 +135,12 @@ class Run:
     def rows(self):
         """Rows of rollouts, of both files that the collection writes, by scenario."""
         rows = [*lines(self.folder / "rollouts.jsonl"), *lines(self.folder / "rollouts_failures.jsonl")]
-        return {scenarios.ROLLOUTS[row["_ng_task_index"]]: row for row in rows}
+        return {self.scenarios[row["_ng_task_index"]]: row for row in rows}
 
     @cached_property
     def failed(self):
         """Scenarios whose row is in the file of failures."""
-        return {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(self.folder / "rollouts_failures.jsonl")}
+        return {self.scenarios[row["_ng_task_index"]] for row in lines(self.folder / "rollouts_failures.jsonl")}
 
     @cached_property
     def replies(self):
@@ -192,15 +194,12 @@ def run(folder, *before, **environment):
                 }
             )
         )
-        # Nothing that the caller's shell says to OpenTelemetry or to NeMo Gym is meant for the bed.
-        inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-        told = {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1"}
-        told |= {name: value.format(provider=provider.url) for name, value in environment.items()}
+        told = {name: value.format(provider=provider.url) for name, value in environment.items()}
         with log.open("wb") as file:
             done = subprocess.run(
                 [*before, WITH_US.python, HERE / "driver.py", settings],
                 cwd=HERE,
-                env=inherited | told,
+                env=surroundings(folder) | told,
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
@@ -212,7 +211,17 @@ def run(folder, *before, **environment):
         return Run(folder, output, provider.seen, provider.metrics)
 
 
+def surroundings(folder):
+    """Return the environment of the bed: nothing that a shell says to OpenTelemetry or to NeMo Gym is meant for it."""
+    inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
+    return inherited | {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1"}
+
+
+def tracing(folder):
+    """Return what a user puts in front of a command to know why things fail, with the spans going into `folder`."""
+    return (WITH_US.folder / "bin" / "gym-failures", "run", "--folder", folder / TRACES, "--")
+
+
 def run_traced(folder, **environment):
-    """Run the bed as a user does who wants to know why things fail: with `gym-failures run --` in front."""
-    command = [WITH_US.folder / "bin" / "gym-failures", "run", "--folder", folder / TRACES, "--"]
-    return run(folder, *command, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="{provider}/v1/metrics", **environment)
+    """Run the bed as a user does who wants to know why things fail; the counts go to the tests."""
+    return run(folder, *tracing(folder), OTEL_EXPORTER_OTLP_METRICS_ENDPOINT="{provider}/v1/metrics", **environment)

@@ -1,0 +1,102 @@
+"""NeMo Gym brought up by its own command line: `gym env start`, then `gym eval run --no-serve`.
+
+Each server gets an environment of its own, as NeMo Gym makes them: one without this package.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from contextlib import contextmanager
+
+from backends.processes import LOOPBACK, answers, free_ports
+from gym_venv import WITH_US, WITHOUT_US
+from tests.gym.bed import run, scenarios
+from tests.gym.bed.provider import Provider
+
+ROLLOUTS = ("relay-ok", "relay-m401", "relay-vraise")
+"""The rollouts that are collected, in order: the position is the task's index."""
+SERVERS = {
+    "model": ("responses_api_models", "openai_model"),
+    "resources": ("resources_servers", "flaky"),
+    "agent": ("responses_api_agents", "simple_agent"),
+    scenarios.RELAY: ("environment_servers", "legacy_agent"),
+}
+"""Type and implementation of each server. The last is NeMo Gym's own: here everything starts Ray in any case."""
+PATIENCE = 240
+"""Longest time that the servers may take to be ready, in seconds; they take half a minute on a machine of their own."""
+
+
+def launch(folder):
+    """Collect the rollouts in `folder`, with `gym-failures run --` in front of both commands; return what it left."""
+    (head,) = free_ports(0)
+    config, data = folder / "bed.yaml", folder / "data.jsonl"
+    data.write_text("".join(json.dumps(scenarios.row(scenario)) + "\n" for scenario in ROLLOUTS))
+    with Provider() as provider:
+        config.write_text(json.dumps(_config(folder, head, provider.url)))
+        with _servers(folder, config, head):
+            _gym(
+                folder, "eval", "run", "--no-serve", "--no-health-check",
+                "--config", config, "--input", data, "--output", folder / "rollouts.jsonl",
+                "+route_failures_to_sidecar=true",
+                "+environment_routing_mode=legacy", f"+environment_server_name={scenarios.RELAY}",
+            ).wait(PATIENCE)  # fmt: skip
+        return run.Run(folder, _output(folder), provider.seen, provider.metrics, scenarios=ROLLOUTS)
+
+
+def _config(folder, head, provider):
+    """Return the bed's configuration with these servers only."""
+    whole = run.config(folder, head, provider)
+    config = {name: part for name, part in whole.items() if name in SERVERS or not isinstance(part, dict)}
+    for name, (kind, implementation) in SERVERS.items():
+        ((_, settings),) = whole[name][kind].items()
+        config[name] = {kind: {implementation: settings}}
+        environment = folder / "environments" / kind / implementation / ".venv"
+        environment.parent.mkdir(parents=True)
+        environment.symlink_to(WITHOUT_US.folder)
+    return config | {"head_server": whole["head_server"]}
+
+
+@contextmanager
+def _servers(folder, config, head):
+    """Run the servers, and end them as one does at a keyboard."""
+    start = _gym(
+        folder, "env", "start", "--config", config,
+        f"+uv_venv_dir={folder / 'environments'}", "+skip_venv_if_present=true",
+    )  # fmt: skip
+    try:
+        begun = time.monotonic()
+        while not answers(f"http://{LOOPBACK}:{head}/readyz"):
+            assert start.poll() is None, _output(folder)[-4000:]
+            assert time.monotonic() < begun + PATIENCE, _output(folder)[-4000:]
+            time.sleep(0.2)
+        yield
+    finally:
+        start.send_signal(signal.SIGINT)
+        try:
+            assert start.wait(60) == 0
+        finally:
+            if start.poll() is None:
+                os.killpg(start.pid, signal.SIGKILL)
+
+
+def _gym(folder, *words):
+    """Start a command of NeMo Gym, traced; in a session of its own, so that all that it starts can be ended."""
+    # A shell would have activated the environment, and NeMo Gym looks on PATH for uv.
+    path = os.pathsep.join([str(WITH_US.folder / "bin"), os.environ["PATH"]])
+    with (folder / f"{words[0]}.log").open("wb") as log:
+        return subprocess.Popen(
+            [*run.tracing(folder), "gym", *words],
+            cwd=run.HERE,
+            env=run.surroundings(folder) | {"PATH": path},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def _output(folder):
+    """Return what the commands printed."""
+    return "".join(log.read_text(errors="replace") for log in sorted(folder.glob("*.log")))
