@@ -92,6 +92,23 @@ def test_rays_own_processes_are_left_alone(tmp_path, name):
     assert ran(sys.executable, "-u", script, env=hooked(tmp_path)).output == f"True {awaiting}\n"
 
 
+@pytest.mark.parametrize("method", ["forkserver", "spawn"])
+def test_helpers_of_rays_dashboard_are_left_alone(tmp_path, method):
+    """What the dashboard starts by `multiprocessing` is left alone too."""
+    script = tmp_path / "ray" / "dashboard" / "dashboard.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(
+        "import multiprocessing, sys\n"
+        "def look():\n"
+        "    print(any(type(one).__name__ == '_Awaiting' for one in sys.meta_path), flush=True)\n"
+        "if __name__ == '__main__':\n"
+        f"    helper = multiprocessing.get_context({method!r}).Process(target=look)\n"
+        "    helper.start()\n"
+        "    helper.join()\n"
+    )
+    assert ran(sys.executable, script, env=hooked(tmp_path)).output == "False\n"
+
+
 def test_rays_modules_are_left_alone(tmp_path):
     """A program of Ray is known by its module too."""
     package = tmp_path / "ray" / "dashboard"

@@ -18,9 +18,18 @@ _PARTS_OF_RAY = frozenset({"_private", "autoscaler", "core", "dashboard", "scrip
 """Folders of the package `ray` that hold programs: its workers, dashboards and monitors."""
 
 
+_OFF = "_GYM_FAILURES_OFF"
+"""Is set in a process whose children are to be left alone too."""
+
+
 def install() -> None:
     """Await the modules, once in a process and not in one of Ray's own."""
-    if _is_rays() or any(isinstance(finder, _Awaiting) for finder in sys.meta_path):
+    part = _part_of_ray()
+    if part == "dashboard":
+        os.environ[_OFF] = (
+            "1"  # It starts helpers by `multiprocessing`, and nothing tells those from a server's workers.
+        )
+    if part or _OFF in os.environ or any(isinstance(finder, _Awaiting) for finder in sys.meta_path):
         return
     if not AWAITED.isdisjoint(sys.modules):  # a `.pth` file of the environment was earlier
         begin()
@@ -56,14 +65,16 @@ def _missing() -> "str | None":
     return None if reason is None else f"it is not installed here, and {reason}"
 
 
-def _is_rays() -> bool:
-    """Tell whether this process is one of Ray's own, by its script or module."""
+def _part_of_ray() -> str:
+    """Return which part of Ray this process is, by its script or module; empty for a program that is not of Ray."""
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     given = getattr(sys, "orig_argv", [])
     if program == "-m" and "-m" in given[:-1]:
         program = given[given.index("-m") + 1].replace(".", "/")
     parts = program.replace(os.sep, "/").split("/")
-    return parts[-1] == "ray" or any("ray" in parts[:at] for at, part in enumerate(parts) if part in _PARTS_OF_RAY)
+    if parts[-1] == "ray":
+        return "scripts"  # the command
+    return next((part for at, part in enumerate(parts) if part in _PARTS_OF_RAY and "ray" in parts[:at]), "")
 
 
 class _Awaiting:
