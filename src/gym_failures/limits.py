@@ -167,6 +167,19 @@ page, each time anew."""
 STORED_RECORD: Final = 64 * 1_024 * 1_024
 """Largest record of a file of records, unpacked, in bytes; ours, sixteen times what gRPC takes in one message."""
 
+RECOGNISED_START: Final = 256
+"""What is looked at to tell one format of files from another, in bytes; ours."""
+
+FOLLOWED_SPANS: Final = 50_000
+"""Spans that are held of files which are still being written, in spans; ours: at 2 KB each, some 100 MB."""
+
+FOLLOW_EVERY: Final = 1.0
+"""How often such files are looked at, in seconds; ours."""
+
+FOLLOW_QUIET: Final = 6.0
+"""How long after its last span a trace is taken to be whole, in seconds; one more than the SDK waits before it exports
+a batch (OTEL_BSP_SCHEDULE_DELAY)."""
+
 JAEGER_TRACES: Final = 200
 """Traces that one answer of Jaeger's holds at most, in traces; ours: of 50 spans each that is some 20 MB."""
 

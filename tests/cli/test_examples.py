@@ -16,8 +16,8 @@ from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
-ELSEWHERE = ("gym-failures demo", "gym-failures run")
-"""Examples that start servers; they have tests of their own."""
+ELSEWHERE = ("gym-failures demo", "gym-failures run", "--follow")
+"""Examples that start servers or do not end; they have tests of their own."""
 SILENT = ()
 """Examples that print nothing of a failure."""
 

@@ -14,7 +14,7 @@ from gym_failures.cli.choice import Choice
 from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
 from gym_failures.cli.terminal import err, plain
-from gym_failures.reading import Reports, read_files
+from gym_failures.reading import Reports, Skip, read_files
 from gym_failures.reading.sources.paths import NothingThereError, expanded
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from gym_failures.reading.sources.files import File
 
-_STANDARD_INPUT: Final = Path("-")
+STANDARD_INPUT: Final = Path("-")
 
 
 class Unit(enum.StrEnum):
@@ -50,7 +50,12 @@ Strict = Annotated[
 
 
 def read(
-    files: Sequence[Path] | None, unit: Unit, *, jaeger: str | None = None, choice: Choice | None = None
+    files: Sequence[Path] | None,
+    unit: Unit,
+    *,
+    jaeger: str | None = None,
+    choice: Choice | None = None,
+    requests: bool = False,
 ) -> Reports:
     """Return the reports in `files`, and in what the Jaeger at that URL has of `choice`.
 
@@ -64,26 +69,32 @@ def read(
     except NothingThereError as error:
         console.print(f"gym-failures: {plain(str(error))}", markup=False)
         raise typer.Exit(exits.USAGE) from None
-    if sys.stdin is None and _STANDARD_INPUT in paths:
+    if sys.stdin is None and STANDARD_INPUT in paths:
         console.print("gym-failures: standard input is closed")
         raise typer.Exit(exits.USAGE)
-    sources: list[File] = [_standard_input() if path == _STANDARD_INPUT else path for path in paths]
+    sources: list[File] = [_standard_input() if path == STANDARD_INPUT else path for path in paths]
     if jaeger is not None:
         sources.append(ask(jaeger, choice or Choice()))
     try:
         with needs("reading"):
-            reports = read_files(sources, by=unit.value)
+            reports = read_files(sources, by=unit.value, requests=requests)
     except OSError as error:
         console.print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
         raise typer.Exit(exits.USAGE) from None
-    for skip in reports.skipped[: limits.SKIPS_SHOWN]:
-        console.print(f"skipped: {plain(skip.where)}: {plain(skip.reason)}", style="yellow", markup=False)
-    if reports.skips > limits.SKIPS_SHOWN:
-        console.print(f"skipped: {reports.skips} places in all", style="yellow")
+    say_skipped(reports.skipped, reports.skips)
     if reports.skips and not reports.spans:
         console.print("gym-failures: no span can be read; are these traces?")
         raise typer.Exit(exits.UNREADABLE)
     return reports
+
+
+def say_skipped(skipped: Sequence[Skip], skips: int) -> None:
+    """Name the first places that could not be read, and say how many there are in all."""
+    console = err()
+    for skip in skipped[: limits.SKIPS_SHOWN]:
+        console.print(f"skipped: {plain(skip.where)}: {plain(skip.reason)}", style="yellow", markup=False)
+    if skips > limits.SKIPS_SHOWN:
+        console.print(f"skipped: {skips} places in all", style="yellow")
 
 
 def end(reports: Reports, *, strict: bool, failed: bool) -> None:

@@ -1,15 +1,17 @@
 """`gym-failures show`: a tree for each rollout that failed."""
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from gym_failures import limits
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.documents import report_line, reports_document
-from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
 from gym_failures.cli.tree import tree_of
@@ -37,6 +39,13 @@ def show(
     since: Since = None,
     until: Until = None,
     jaeger: Url = None,
+    following: Annotated[
+        bool, typer.Option("--follow", help="Go on reading while the files are written, until Ctrl-C.")
+    ] = False,
+    quiet: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", min=0, help="With --follow: how long after its last span a trace is shown."),
+    ] = limits.FOLLOW_QUIET,
     exit_code: ExitCode = False,
     strict: Strict = False,
 ) -> None:
@@ -48,6 +57,11 @@ def show(
     if rollout and by is not Unit.ROLLOUT:
         raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
     choice = Choice(kind, boundary, service, rollout, since, until)
+    if following:
+        if not files or jaeger is not None or STANDARD_INPUT in files or output is Format.JSON:
+            raise typer.BadParameter("follows files and folders, and prints text or jsonl", param_hint="--follow")
+        follow(files, by, choice, quiet=quiet, show=_printer(by, output, recovered=recovered))
+        return
     reports = read(files, by, jaeger=jaeger, choice=choice)
     chosen = choice.of(reports)
     failed = [report for report in chosen if report.failed]
@@ -62,6 +76,22 @@ def show(
             for report in shown:
                 write(report_line(report, by.value))
     end(reports, strict=strict, failed=exit_code and bool(failed))
+
+
+def _printer(unit: Unit, output: Format, *, recovered: bool) -> Callable[[RebuiltReport], None]:
+    """Return what prints one report, if it is asked for."""
+    console = out()
+
+    def print_one(report: RebuiltReport) -> None:
+        if not (report.failed or recovered):
+            return
+        if output is Format.JSONL:
+            write(report_line(report, unit.value))
+        else:
+            console.print(tree_of(report, unit.value))
+            console.print()
+
+    return print_one
 
 
 def print_trees(console: Console, reports: Sequence[RebuiltReport], unit: Unit, *, recovered: bool) -> None:

@@ -14,9 +14,6 @@ from gym_failures.reading.sources.frames import frames, is_framed
 from gym_failures.reading.sources.stream import NOBODY, Complain, Stream
 from gym_failures.reading.sources.unpacking import is_packed, unpacked
 
-_START: Final = 256
-"""What is looked at to tell one format from another, in bytes."""
-
 
 def failing_traces(file: IOBase) -> Collection[str]:
     """Return the ids of the traces in which a span tells of a failure, and perhaps of some that only look so.
@@ -32,6 +29,11 @@ def parse(file: IOBase, tally: Tally, *, traces: Collection[str]) -> Iterator[Sp
     """Yield the spans of `traces`, and keep a tally of what can and what cannot be read; raises as above."""
     read, parts = _recognised(file, tally.skip)
     yield from read.parse(parts, tally, traces)
+
+
+def is_lines(start: bytes) -> bool:
+    """Tell whether a file that starts like this is plain text of OTLP JSON, as far as one can tell."""
+    return not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start))
 
 
 class _Format(NamedTuple):
@@ -58,12 +60,12 @@ def _messages() -> _Format:
 
 def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[bytes]]:
     at = file.tell()
-    start = as_bytes(file.read(_START))
+    start = as_bytes(file.read(limits.RECOGNISED_START))
     file.seek(at)
-    if not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start)):
+    if is_lines(start):
         return _LINES, blocks(file)  # Nearly always, and nothing stands between the file and the search.
     stream = unpacked(Stream(iter(lambda: as_bytes(file.read(limits.READ_BLOCK)), b"")), complain)
-    start = stream.peek(_START)
+    start = stream.peek(limits.RECOGNISED_START)
     if is_framed(start):
         return _records(frames(stream, complain))
     return (_DOCUMENT if jaeger_json.is_jaeger(start) else _LINES), blocks(stream)

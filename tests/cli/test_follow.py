@@ -1,0 +1,94 @@
+"""`show --follow` on files that are being written."""
+
+import json
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import as_line
+from tests.spans import failure, server, told
+
+COMMAND = Path(sys.executable).with_name("gym-failures")
+
+
+def line(number):
+    """Return the line of one failed rollout."""
+    record = server(
+        1, None, told(failure(f"f{number}")), own=f"f{number}", rollout=f"r{number}", trace=f"{number:032x}"
+    )
+    return as_line(record) + "\n"
+
+
+@contextmanager
+def following(*arguments):
+    """Run the command within the block; it is interrupted at the end, and `left` is what it printed then."""
+    process = subprocess.Popen(
+        [COMMAND, "show", "--follow", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.left, _ = process.communicate()
+
+
+def append(path, text):
+    """Write on."""
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_what_fails_is_shown_as_it_appears(tmp_path):
+    """Rollouts are shown when their spans come, of files that come later too, and Ctrl-C is no error."""
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    append(first, line(1))
+    with following("--format", "jsonl", "--quiet", "0", tmp_path) as process:
+        assert json.loads(process.stdout.readline())["key"] == "r1"
+        append(first, line(2))
+        assert json.loads(process.stdout.readline())["key"] == "r2"
+        append(second, line(3)[:100])
+        append(second, line(3)[100:] + "junk\n" + line(4))
+        assert [json.loads(process.stdout.readline())["key"] for _ in range(2)] == ["r3", "r4"]
+        assert process.stderr.readline().startswith(f"skipped: {second}, line 2: ")
+    assert process.returncode == 0
+
+
+def test_what_is_left_is_shown_in_the_end(tmp_path):
+    """Ctrl-C shows what was not quiet yet, as a tree."""
+    path = tmp_path / "1.jsonl"
+    append(path, line(1) + "junk\n")
+    with following("--quiet", "3600", path) as process:
+        process.stderr.readline()  # the file was read
+    assert "✗ rollout r1  agent_run_error at agent" in process.left
+    assert process.returncode == 0
+
+
+def test_a_folder_that_is_empty_is_waited_for(tmp_path):
+    """Where nothing is yet, the command says so once and waits."""
+    with following("--quiet", "0", tmp_path) as process:
+        assert process.stderr.readline().rstrip().endswith("; waiting")
+        append(tmp_path / "1.jsonl", line(1))
+        assert "rollout r1" in process.stdout.readline()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("-",), ("--jaeger", "http://localhost:16686"), ("--format", "json", "."), ()], ids=str
+)
+def test_what_cannot_be_followed(command, arguments):
+    """Standard input, a Jaeger, nothing, and one document of all that is to come make no sense."""
+    ended = command("show", "--follow", *arguments)
+    assert (ended.status, ended.output) == (2, "")
+    assert "follows files and folders" in ended.errors
+
+
+def test_a_packed_file_cannot_be_followed(command, tmp_path):
+    """A file that is not lines of JSON is an error, and not waited for."""
+    path = tmp_path / "traces.gz"
+    path.write_bytes(b"\x1f\x8b\x08")
+    ended = command("show", "--follow", path)
+    assert (ended.status, ended.output) == (2, "")
+    assert ended.errors == f"gym-failures: {path}: only lines of OTLP JSON can be followed\n"

@@ -1,0 +1,161 @@
+"""Files that are still being written, and traces whose spans are still coming in."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym_failures import limits
+from gym_failures.reading import rebuild
+from gym_failures.reading.sources.tail import Tail
+from gym_failures.reading.window import Window
+from tests.spans import failure, relayed, server, span, told
+from tests.strategies import stored_spans
+
+AGENT = server(1, None, relayed(failure("m")), told(failure("a", "m"), at=1), own="a")
+MODEL = server(2, 1, told(failure("m")), own="m")
+FINE = server(3, None, trace="3" * 32)
+
+
+@pytest.fixture
+def tail(tmp_path):
+    """Give the tail of a file that is not there yet."""
+    return Tail(tmp_path / "traces.jsonl")
+
+
+def read(tail):
+    """Return what came since the last time."""
+    return b"".join(tail.texts())
+
+
+def append(tail, text):
+    """Write on."""
+    with tail.path.open("ab") as file:
+        file.write(text)
+
+
+def test_a_file_that_is_not_there_yet(tail):
+    """A file may appear later; until then it has no lines."""
+    assert (read(tail), tail.start()) == (b"", b"")
+    append(tail, b"one\n")
+    assert (read(tail), tail.lines) == (b"one\n", 1)
+
+
+def test_a_line_is_read_once_its_end_has_come(tail):
+    """A line that is being written is left alone until it ends, and no line is read twice."""
+    append(tail, b"one\ntw")
+    assert read(tail) == b"one\n"
+    assert read(tail) == b""
+    append(tail, b"o\nthree\n")
+    assert read(tail) == b"two\nthree\n"
+    assert tail.lines == 3
+
+
+def test_lines_longer_than_a_block(tail):
+    """A line may be longer than what is read at once."""
+    long = b"x" * (3 * limits.READ_BLOCK) + b"\n"
+    append(tail, b"one\n" + long + b"two\n" + long[:-1])
+    assert read(tail) == b"one\n" + long + b"two\n"
+    append(tail, b"\n")
+    assert read(tail) == long
+
+
+@given(st.lists(st.binary(max_size=10), max_size=5))
+def test_pieces_make_the_file(tmp_path_factory, pieces):
+    """However a file is written, what is read of it is its whole lines."""
+    tail = Tail(tmp_path_factory.mktemp("tail") / "file")
+    found = b""
+    for piece in pieces:
+        append(tail, piece)
+        found += read(tail)
+    whole, end, _ = b"".join(pieces).rpartition(b"\n")
+    assert found == whole + end
+
+
+def test_a_file_that_was_truncated_is_read_anew(tail):
+    """A file that is shorter than it was begins again."""
+    append(tail, b"one\ntwo\n")
+    read(tail)
+    tail.path.write_bytes(b"new\n")
+    assert (read(tail), tail.lines) == (b"new\n", 1)
+
+
+def test_a_file_that_was_rotated_is_read_anew(tail):
+    """Another file of the same name begins at its start, however long it is."""
+    append(tail, b"one\n")
+    read(tail)
+    other = tail.path.with_suffix(".new")
+    other.write_bytes(b"two\nthree\n")
+    os.replace(other, tail.path)  # noqa: PTH105 - what log rotation does
+    assert read(tail) == b"two\nthree\n"
+
+
+def keys(reports):
+    """Return the ids of the events of each report."""
+    return [[*report.report.events] for report in reports]
+
+
+def test_a_trace_is_given_when_it_is_quiet():
+    """Until no span has come for a while, nothing is given; then each report once."""
+    window = Window(by="trace", quiet=6)
+    window.add(MODEL, 0.0)
+    assert keys(window.ready(5.9)) == []
+    window.add(AGENT, 5.9)
+    assert keys(window.ready(6.0)) == []
+    assert keys(window.ready(11.9)) == [["m", "a"]]
+    assert keys(window.ready(100.0)) == []
+
+
+def test_a_trace_is_given_again_when_it_changed():
+    """What comes late changes the report, which is given again; what changes nothing is not."""
+    window = Window(by="request", quiet=1)
+    window.add(MODEL, 0.0)
+    assert keys(window.ready(1.0)) == [["m"]]
+    window.add(AGENT, 2.0)
+    assert keys(window.ready(3.0)) == [["m", "a"]]
+    window.add(AGENT, 4.0)
+    assert keys(window.ready(5.0)) == []
+
+
+def test_what_is_left_is_given_in_the_end():
+    """At the end traces are given that were not quiet yet."""
+    window = Window(by="trace", quiet=60)
+    window.add(MODEL, 0.0)
+    window.add(FINE, 0.0)
+    assert keys(window.rest()) == [["m"]]
+    assert keys(window.rest()) == []
+
+
+def test_what_is_held_is_bounded():
+    """Of more spans than may be held the oldest traces are forgotten, and what they told is given first."""
+    window = Window(by="trace", quiet=60, most=10)
+    for number in range(1, 101):
+        trace = f"{number:032x}"
+        window.add(server(1, None, told(failure(f"f{number}")), own=f"f{number}", trace=trace), float(number))
+    assert window._held == 10
+    assert keys(window.ready(100.0)) == [[f"f{number}"] for number in range(1, 91)]
+
+
+def test_one_trace_beyond_the_bound_is_held():
+    """A trace alone is held whole, however large it is."""
+    window = Window(by="trace", quiet=0, most=10)
+    for number in range(2, 50):
+        window.add(span(number, 1), 0.0)
+    window.add(MODEL, 0.0)
+    assert keys(window.ready(0.0)) == [["m"]]
+
+
+@given(stored_spans(), st.sampled_from(["trace", "request", "rollout"]))
+def test_in_the_end_everything_was_given(spans, by):
+    """Whatever came, what is given in the end is what is rebuilt of each trace."""
+    window = Window(by=by, quiet=1)
+    for record in spans:
+        window.add(record, 0.0)
+    latest_first = dict.fromkeys(record.trace_id for record in reversed(spans))
+    expected = [
+        report
+        for trace_id in reversed(latest_first)
+        for report in rebuild([record for record in spans if record.trace_id == trace_id], by=by)
+    ]
+    assert [*window.rest()] == expected
