@@ -32,6 +32,7 @@ def launch(folder):
     """Collect the rollouts in `folder`, with `gym-failures run --` in front of both commands; return what it left."""
     (head,) = free_ports(0)
     config, data = folder / "bed.yaml", folder / "data.jsonl"
+    (folder / "resources_servers").symlink_to(run.HERE / "resources_servers")
     data.write_text("".join(json.dumps(scenarios.row(scenario)) + "\n" for scenario in ROLLOUTS))
     with Provider() as provider:
         config.write_text(json.dumps(_config(folder, head, provider.url)))
@@ -88,7 +89,7 @@ def _gym(folder, *words):
     with (folder / f"{words[0]}.log").open("wb") as log:
         return subprocess.Popen(
             [*run.tracing(folder), "gym", *words],
-            cwd=run.HERE,
+            cwd=folder,  # where the commands leave what they write
             env=run.surroundings(folder) | {"PATH": path},
             stdout=log,
             stderr=subprocess.STDOUT,
