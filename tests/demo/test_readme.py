@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from gym_failures.cli.app import app
 from tests.demo.conftest import COMMAND
 
 pytestmark = pytest.mark.timeout(300)  # the demo may have to be run first
@@ -103,9 +104,11 @@ def test_queries_are_those_that_are_run_against_prometheus():
 
 @pytest.mark.parametrize("line", TYPED)
 def test_lines_to_type(line):
-    """What else the README says to type exists: a target of the Makefile, or an extra of the package."""
+    """What else the README says to type exists: a target of the Makefile, a command, or an extra of the package."""
     if target := re.fullmatch(r"make ([\w-]+)", line):
         assert re.search(rf"^{target[1]}:.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    elif command := re.match(r"gym-failures (\w+) ", line):
+        assert command[1] in {registered.name or registered.callback.__name__ for registered in app.registered_commands}
     else:
         (extra,) = re.fullmatch(r"pip install 'gym-failures\[(\w+)\]'", line).groups()
         assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
