@@ -23,6 +23,11 @@ IN_MEMORY: Final = {
 }
 
 
+def configured(file: str | Path, tls: Mapping[str, str] | None) -> list[str]:
+    """Return the options that name a program's files, the later laid over the earlier."""
+    return [f"--config={CONFIG / one}" for one in ((file,) if tls is None else (file, "tls.yaml"))]
+
+
 class Jaeger(Process):
     """Jaeger with `jaeger.yaml`, its storage in `folder`."""
 
@@ -33,8 +38,12 @@ class Jaeger(Process):
         prometheus: "Prometheus | None" = None,
         storage: str = "badger",
         usual_ports: bool = False,
+        tls: Mapping[str, str] | None = None,
     ) -> None:
-        """Choose the storage ("badger" on disk, "ephemeral", "memory") and where its Monitor page finds its metrics."""
+        """Choose the storage ("badger" on disk, "ephemeral", "memory") and where its Monitor page finds its metrics.
+
+        `tls` are the variables of `tls.yaml`, which is laid over the file; None: it receives in clear text.
+        """
         grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(
             14317, 14318, 16686, 16685, 13134, 8889, 8887, take_usual=usual_ports
         )
@@ -45,7 +54,7 @@ class Jaeger(Process):
         self.targets = [f"{LOOPBACK}:{metrics}", f"{LOOPBACK}:{telemetry}"]
         super().__init__(
             "jaeger",
-            [JAEGER.find(), f"--config={CONFIG / 'jaeger.yaml'}", *IN_MEMORY.get(storage, ())],
+            [JAEGER.find(), *configured("jaeger.yaml", tls), *IN_MEMORY.get(storage, ())],
             ready=f"http://{LOOPBACK}:{health}/status",
             folder=folder,
             environment={
@@ -63,6 +72,7 @@ class Jaeger(Process):
                 "GYM_JAEGER_PAGES": os.environ.get("GYM_JAEGER_PAGES", ""),
                 "GYM_JAEGER_FLUSH": "1s",
                 **({} if prometheus is None else {"GYM_JAEGER_PROMETHEUS": prometheus.url}),
+                **(tls or {}),
             },
         )
 
@@ -165,7 +175,7 @@ class Prometheus(Process):
 class Collector(Process):
     """A Collector with one of the files, its queue in `folder`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a command line and an environment say
         self,
         file: str | Path,
         folder: Path,
@@ -173,11 +183,13 @@ class Collector(Process):
         to: Mapping[str, str],
         settings: Mapping[str, str] | None = None,
         usual_ports: bool = False,
+        tls: Mapping[str, str] | None = None,
     ) -> None:
         """Start from `file`: "agent.yaml", or a path elsewhere.
 
         `to` and `settings` are its variables, without the start that they have in common: where what goes, as
-        ``{"JAEGER": jaeger.grpc}``, and the rest, as ``{"REDACT": "true"}``.
+        ``{"JAEGER": jaeger.grpc}``, and the rest, as ``{"REDACT": "true"}``. `tls` are the variables of `tls.yaml`,
+        which is laid over the file; None: it receives in clear text.
         """
         grpc, http, health, telemetry = free_ports(4317, 4318, 13133, 8888, take_usual=usual_ports)
         self.grpc = f"{LOOPBACK}:{grpc}"
@@ -198,10 +210,13 @@ class Collector(Process):
         }
         super().__init__(
             name,
-            [COLLECTOR.find(), f"--config={CONFIG / file}"],
+            [COLLECTOR.find(), *configured(file, tls)],
             ready=f"http://{LOOPBACK}:{health}/",
             folder=folder,
-            environment={f"GYM_COLLECTOR_{key}": value for key, value in variables.items()},
+            environment={
+                **{f"GYM_COLLECTOR_{key}": value for key, value in variables.items()},
+                **(tls or {}),
+            },
         )
 
     def metrics(self) -> dict[str, float]:
