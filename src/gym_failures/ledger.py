@@ -13,13 +13,15 @@ class Ledger:
     The chain of the own failure and events that others name as their cause go last. Not safe in threads by itself.
     """
 
-    __slots__ = ("_attempts", "_referenced", "dropped", "events", "local", "omitted", "own")
+    __slots__ = ("_attempts", "_referenced", "dropped", "events", "local", "omitted", "own", "unspanned")
 
     def __init__(self) -> None:
         """Begin empty."""
         self.events: dict[str, FailureEvent] = {}
         self.local: set[str] = set()
         """Ids of the events that this process was first to observe."""
+        self.unspanned: set[str] = set()
+        """Ids of the events for which no short span was left."""
         self.own: FailureEvent | None = None
         """The failure of the request itself, as far as it is known."""
         self.omitted = False
@@ -63,6 +65,7 @@ class Ledger:
         if event is None:
             return
         self.local.discard(event_id)
+        self.unspanned.discard(event_id)
         self._forget_links(event)
         self.omitted = True
         self.dropped += 1

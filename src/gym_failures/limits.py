@@ -113,6 +113,10 @@ NAMESPACED_KINDS_COUNTED: Final = 256
 LOG_EVENTS: Final = 512
 """Events that the log of one request holds, in events; as many as one header value may hold."""
 
+LOG_SHORT_SPANS: Final = 1_024
+"""Short spans that one request opens for failures which no span of its own takes, in spans; half of the 2,048 that wait
+for export in OpenTelemetry's SDK by default (OTEL_BSP_MAX_QUEUE_SIZE), which drops further spans of any request."""
+
 LOG_ATTEMPTS_FIRST: Final = 8
 """First failed attempts of one operation that a log keeps; ours."""
 

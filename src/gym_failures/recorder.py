@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
@@ -23,6 +23,13 @@ _SAMPLED: Final = int(TraceFlags.SAMPLED)
 # Each way out has a guard of its own: where one breaks, as in a log handler of the program, the others still carry.
 _SPAN: Final = Guard("span")
 _LINE: Final = Guard("log_line")
+
+
+class ShortSpans(Protocol):
+    """What bounds the short spans of one request."""
+
+    def may_open_for(self, event: FailureEvent) -> bool:
+        """Tell whether one more may be opened, for this event."""
 
 
 class FailureRecorder:
@@ -60,7 +67,7 @@ class FailureRecorder:
         self._ever_line = self.config.log_lines != "never"
         self._policy = None if self.config.span_reasons == "full" else reason_policy(self.config.span_reasons)
 
-    def write(
+    def write(  # noqa: PLR0913 - an event, and where it may go
         self,
         event: FailureEvent,
         *,
@@ -68,14 +75,16 @@ class FailureRecorder:
         span: Span | None = None,
         request_span: Span | None = None,
         late: bool = False,
+        short_spans: ShortSpans | None = None,
     ) -> None:
         """Write one event: on `span` if that records, else on `request_span`, else on a short span beneath them.
 
         Counts it when its origin is local. When no span carries it, it becomes a line of JSON. Call it once an event;
-        `late` says that the reply's header had been written before.
+        `late` says that the reply's header had been written before. `short_spans` is asked before a short span is
+        opened; None has no bound.
         """
         try:
-            carried = self._on_a_span(event, origin, span, request_span, late=late)
+            carried = self._on_a_span(event, origin, span, request_span, late=late, short_spans=short_spans)
         except Exception:  # a block of the guard costs too much where all goes well
             carried = False
             with _SPAN:
@@ -85,6 +94,11 @@ class FailureRecorder:
         if self._always_line or (self._ever_line and not carried and origin == semconv.ORIGIN_LOCAL):
             with _LINE:
                 self._line(event, origin, span or request_span, late=late)
+
+    def carry(self, event: FailureEvent, *, origin: str, span: Span, late: bool) -> None:
+        """Put on `span`, or a short one beneath it, an event that was written when no short span was left for it."""
+        with _SPAN:
+            self._on_a_span(event, origin, span, None, late=late, short_spans=None)
 
     def count_in_silence(self, event: FailureEvent, span: Span) -> bool:
         """Count a local event of which nothing else would be seen on `span`, which does not record; tell if so.
@@ -122,20 +136,30 @@ class FailureRecorder:
             1, {semconv.FAILURE_KIND: self._label(event.failure_kind), semconv.FAILURE_BOUNDARY: event.boundary.value}
         )
 
-    def _on_a_span(
-        self, event: FailureEvent, origin: str, span: Span | None, request_span: Span | None, *, late: bool
+    def _on_a_span(  # noqa: PLR0913 - what `write` was given
+        self,
+        event: FailureEvent,
+        origin: str,
+        span: Span | None,
+        request_span: Span | None,
+        *,
+        late: bool,
+        short_spans: ShortSpans | None,
     ) -> bool:
         target = span if span is not None and span.is_recording() else request_span
         if target is not None and target.is_recording():
-            attributes = self._attributes(event, origin, late=late)
             if _has_room(target):
-                target.add_event(semconv.EVENT_NAME, attributes)
+                target.add_event(semconv.EVENT_NAME, self._attributes(event, origin, late=late))
                 return True
-            return self._on_a_short_span(attributes, target)
+            if short_spans is None or short_spans.may_open_for(event):
+                return self._on_a_short_span(self._attributes(event, origin, late=late), target)
+            return False
         for ended in (span, request_span):
             # A span that has ended but was sampled: what happens after it still belongs to its trace.
             if ended is not None and (context := ended.get_span_context()).is_valid and context.trace_flags.sampled:
-                return self._on_a_short_span(self._attributes(event, origin, late=late), ended, ended=True)
+                if short_spans is None or short_spans.may_open_for(event):
+                    return self._on_a_short_span(self._attributes(event, origin, late=late), ended, ended=True)
+                return False
         return False
 
     def _on_a_short_span(self, attributes: dict[str, str | int | bool], parent: Span, *, ended: bool = False) -> bool:

@@ -1,7 +1,8 @@
 """Blocks of logs within each other, on one span, and ended by another task or thread."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -116,3 +117,61 @@ def test_log_that_adopted_a_failure_is_told_from_the_next_request(telemetry: Tel
         with telemetry.span("server"), pytest.raises(ValueError, match="x"), FailureLog("agent"):
             raise shared
     assert telemetry.count() == 2
+
+
+def test_log_is_entered_once(telemetry: Telemetry) -> None:
+    """A log within itself, or one that has ended, is refused with a RuntimeError and keeps what it has."""
+    with telemetry.span("rollout"), FailureLog("agent") as log:
+        record_failure(ValueError("x"))
+        with pytest.raises(RuntimeError, match="entered once"), log:
+            pytest.fail("entered within itself")
+        assert current_log() is log
+        record_failure(ValueError("y"))
+    with pytest.raises(RuntimeError, match="entered once"), log:
+        pytest.fail("entered again")
+    assert [event.failure_reason for event in log.report().events.values()] == ["x", "y"]
+
+
+def test_log_that_was_closed_or_made_current_is_not_entered(telemetry: Telemetry) -> None:
+    """A log that has ended without a block, and one that is current already, are refused as blocks too."""
+    closed, current = FailureLog("agent"), FailureLog("agent")
+    closed.close()
+    with pytest.raises(RuntimeError, match="entered once"), closed:
+        pytest.fail("entered after its end")
+    with current.activate(), pytest.raises(RuntimeError, match="entered once"), current:
+        pytest.fail("entered within itself")
+    with telemetry.span("rollout"), current, current.activate():
+        record_failure(ValueError("x"))
+    assert len(current.report().events) == 1
+
+
+async def coroutine() -> None:
+    """Run when it is awaited."""
+
+
+def generator() -> Iterator[None]:
+    """Run when it is iterated."""
+    yield
+
+
+async def async_generator() -> AsyncIterator[None]:
+    """Run when it is iterated."""
+    yield
+
+
+class Awaitable:
+    """A callable that runs when its result is awaited."""
+
+    async def __call__(self) -> None:
+        """Do nothing."""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [coroutine, generator, async_generator, Awaitable(), functools.partial(coroutine)],
+    ids=["coroutine", "generator", "async generator", "callable", "partial"],
+)
+def test_bind_refuses_what_does_not_run_when_it_is_called(function: Callable[[], object]) -> None:
+    """A function whose code runs later than its call would run outside of the log: binding it is an error at once."""
+    with pytest.raises(TypeError, match="functions that run when they are called"):
+        FailureLog("agent").bind(function)

@@ -17,7 +17,8 @@ from starlette.routing import Mount
 
 from gym_failures.instrumentation import FailureMiddleware
 from gym_failures.log import current_log
-from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED
+from gym_failures.recording import record_failure
+from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED, OVERFLOW_SPAN_NAME
 from tests.servers.asgi import Call, body, start
 from tests.servers.assembling import assemble, dismantle
 from tests.servers.serving import HOST, PATIENCE, ask, request
@@ -209,6 +210,36 @@ def test_a_coroutine_that_is_closed_from_elsewhere_ends_its_log(telemetry):
     coroutine.close()
     logs[0].observe_failure(ValueError("after the end"))
     assert not logs[0].has_failures
+
+
+def test_a_failure_of_a_task_that_outlives_its_request(telemetry):
+    """A log that is first asked for after the end of its request keeps nothing; the failure is in its trace."""
+    over = asyncio.Event()
+
+    async def later():
+        await over.wait()
+        record_failure(ValueError("after the end"))
+        return current_log()
+
+    async def app(scope, receive, send):
+        tasks.append(asyncio.create_task(later()))
+        await send(start(200))
+        await send(body(b""))
+
+    async def main():
+        await call.run()
+        over.set()
+        return await tasks[0]
+
+    tasks = []
+    app = FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)
+    call = Call(OpenTelemetryMiddleware(app, tracer_provider=telemetry.tracer_provider))
+    log = asyncio.run(main())
+    assert log.report().events == {}
+    assert telemetry.only_event()["failure.late"] is True
+    (short,) = (span for span in telemetry.spans() if span.name == OVERFLOW_SPAN_NAME)
+    (request_span,) = (span for span in telemetry.spans() if span.kind is SpanKind.SERVER)
+    assert short.links[0].context.span_id == request_span.context.span_id
 
 
 def test_disconnect_after_the_reply_is_no_failure(telemetry):

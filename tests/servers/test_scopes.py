@@ -1,6 +1,9 @@
 """One log for each request and none for anything else, however apps are nested, mounted or called."""
 
 import asyncio
+import contextvars
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -288,6 +291,70 @@ def test_nothing_is_left_in_the_scope(telemetry):
     before = len(call.scope)
     asyncio.run(call.run())
     assert len(call.scope) == before
+
+
+def test_a_request_that_goes_well_makes_no_log(telemetry, monkeypatch):
+    """Of a request in which nothing fails one small object is all there is: no log is made."""
+
+    def refuse(*_, **__):
+        raise AssertionError("a log was made")
+
+    monkeypatch.setattr("gym_failures.instrumentation.asgi.exchange.RequestLog", refuse)
+
+    async def app(scope, receive, send):
+        await receive()
+        await send(start(404))
+        await send(body(b"1", more=True))
+        await send(body(b"2"))
+
+    call = Call(FailureMiddleware(InnerPart(app), boundary="agent", recorder=telemetry.recorder))
+    asyncio.run(call.run())
+    assert [message["type"] for message in call.sent] == ["http.response.start", *["http.response.body"] * 2]
+
+
+def test_threads_that_ask_at_once_get_one_log(telemetry):
+    """A log is made when it is first asked for, and threads that do so at the same time get the same."""
+    threads = 8
+    everyone = threading.Barrier(threads)
+    logs = []
+
+    def ask():
+        everyone.wait()
+        logs.append(current_log())
+        record_failure(ValueError("x"))
+
+    async def app(scope, receive, send):
+        await asyncio.gather(*(asyncio.to_thread(ask) for _ in range(threads)))
+        await send(start(200))
+        await send(body(b""))
+
+    async def main():
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(threads))
+        await call.run()
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    asyncio.run(main())
+    assert len({id(log) for log in logs}) == 1
+    assert len(call.report.events) == threads
+
+
+def test_the_log_of_a_request_is_nobody_s_block(telemetry):
+    """What the middleware opened only the middleware ends: as a block of the app the log is refused."""
+
+    def enter(log):
+        with pytest.raises(RuntimeError, match="entered once"), log:
+            pytest.fail("entered")
+
+    async def app(scope, receive, send):
+        enter(current_log())
+        contextvars.Context().run(enter, current_log())
+        record_failure(FailureError("judge_failed", boundary="agent"))
+        await send(start(200))
+        await send(body(b""))
+
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder))
+    asyncio.run(call.run())
+    assert len(call.report.events) == 1
 
 
 def test_route_of_a_framework_that_only_the_span_knows(telemetry):

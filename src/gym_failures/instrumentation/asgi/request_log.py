@@ -53,6 +53,7 @@ class RequestLog(FailureLog):
         `foreign_span`, that of an in-process caller, never stands for the request.
         """
         super().__init__(place.boundary, recorder=recorder, span=trace.INVALID_SPAN)
+        self._was_entered = True  # It is the middleware's block, and nobody else ends it.
         self._place = place
         self._scope = scope
         self._seen = seen
