@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gym_failures.cli.app import app
+from gym_failures.cli.app import EXAMPLE, app
 from gym_failures.kinds import FailureBoundary
 from tests import jaeger
 from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
-ELSEWHERE = ("gym-failures demo", "gym-failures run", "--follow")
-"""Examples that start servers or do not end; they have tests of their own."""
+ELSEWHERE = ("gym-failures demo", "gym-failures run", "gym-failures report", "--follow", "curl")
+"""Examples that start servers, ask one, write a page, or do not end; they have tests of their own."""
 SILENT = ()
 """Examples that print nothing of a failure."""
 
@@ -42,6 +42,7 @@ def world(tmp_path):
     (tmp_path / "traces").mkdir()
     for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl"):
         (tmp_path / name).write_text(line)
+    (tmp_path / "reply.txt").write_text(f"HTTP/1.1 500 No\nGym-Failure-Report: {EXAMPLE}\n\n{{}}\n")
     (tmp_path / "traces.jsonl.gz").write_bytes(gzip.compress(line.encode()))
     with jaeger.served(jaeger.trace(7, kind="agent_run_error", start=now // 1_000)) as store:
         yield tmp_path, {"http://localhost:16686": store.url}

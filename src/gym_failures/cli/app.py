@@ -10,7 +10,9 @@ import typer
 from gym_failures import __version__
 from gym_failures.cli import exits
 from gym_failures.cli.count import count
+from gym_failures.cli.decode import decode
 from gym_failures.cli.demo import demo
+from gym_failures.cli.kinds import kinds
 from gym_failures.cli.run import run as run_command
 from gym_failures.cli.show import show
 from gym_failures.cli.terminal import NobodyReadsError, out, plain
@@ -24,6 +26,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # theirs show local variables, which can hold secrets
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+EXAMPLE = "1.eJyrVkpLzMwpLUqNz0xRslJKVNJRSi1LzSspVrKqBvKABEw-OzMPrCIdKBtfVJoXn1pUlF8EVJ-UX5qXklhUCZNUqq2tBQAknR6a"
+"""The value of a header, with the report of one failure."""
 
 
 def _examples(*lines: str) -> str:
@@ -56,6 +62,19 @@ app.command(
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
     )
 )(count)
+app.command(
+    epilog=_examples(
+        f"gym-failures decode {EXAMPLE}",
+        "curl -si http://localhost:8000/run | gym-failures decode -",
+        "gym-failures decode --format json - < reply.txt",
+    )
+)(decode)
+app.command(
+    epilog=_examples(
+        "gym-failures kinds",
+        "gym-failures kinds 'agent_*' --format json",
+    )
+)(kinds)
 app.command(
     "run",
     context_settings={"allow_interspersed_args": False},  # what stands behind the command is its own

@@ -66,6 +66,35 @@ class RebuiltReport:
         return chain[-1] if chain else None
 
 
+def without_spans(report: FailureReport, span: SpanRecord) -> RebuiltReport:
+    """Return what is known of a report that is all there is, such as one out of a reply.
+
+    `span` stands for the one that no store has, and gives the report its trace.
+    """
+    chain = frozenset(chain_ids(report.events, report.failure_id))
+    beside = tuple(event_id for event_id in report.events if event_id not in chain)
+    failed = report.failure_id is not None
+    return RebuiltReport(
+        report=report,
+        key=None,
+        trace_id=span.trace_id,
+        span=span,
+        failed=failed,
+        missing_causes=(),
+        circular_causes=(),
+        dropped_events=0,
+        unreadable=0,
+        recovered=() if failed else beside,
+        unlinked=beside if failed else (),
+        late=(),
+        unseen=(),
+        remote_only=(),
+        services={},
+        cut=(),
+        times=dict.fromkeys(report.events, 0),
+    )
+
+
 class Group(NamedTuple):
     """The spans that one report is made of."""
 
