@@ -69,7 +69,7 @@ def test_the_counts_of_ended_processes_wait_for_prometheus(killed, programs, eve
     prometheus, gateway, _ = programs
     victims = programs[: len(killed)]
     prometheus.kill()
-    with running(programs[2].http, None) as fleet:
+    with running(programs[2].http, "ended") as fleet:
         fail(fleet, ROLLOUTS)
     eventually(lambda: points_met(gateway) > 0, expected=True)
     for program in victims[1:]:
@@ -84,7 +84,7 @@ def test_the_counts_of_living_processes_catch_up(victim, programs, eventually):
     """A counter goes on from where it was: after a kill its next export tells all that was counted meanwhile."""
     prometheus = programs[0]
     program = programs[PROGRAMS.index(victim)]
-    with running(programs[2].http, None) as fleet:
+    with running(programs[2].http, "ended") as fleet:
         fail(fleet, ROLLOUTS)
         program.kill()
         fail(fleet, ROLLOUTS)
@@ -96,7 +96,7 @@ def test_the_count_of_spans_begins_anew_with_the_gateway(programs, eventually):
     """What the gateway counted of spans and sent stays; the gateway that comes after it counts from 0 beside that."""
     prometheus, gateway, agent = programs
     spans = 'gym_failures_span_events_total{failure_origin="local"}'
-    with running(agent.http, None) as fleet:
+    with running(agent.http, "ended") as fleet:
         fail(fleet, ROLLOUTS)
         eventually(lambda: ever_counted(prometheus, spans), expected(ROLLOUTS))
         gateway.kill()
@@ -111,7 +111,7 @@ def test_a_count_that_comes_too_late_stops_no_other(programs, eventually):
     """A sample that Prometheus would not take is dropped and counted; a younger one arrives, and so does the rest."""
     prometheus, gateway, agent = programs
     exporter = OTLPMetricExporter(f"{agent.http}/v1/metrics")
-    with running(agent.http, None) as fleet:
+    with running(agent.http, "ended") as fleet:
         fail(fleet, ROLLOUTS)
         eventually(lambda: ever_counted(prometheus, "gym_failures_total"), expected(ROLLOUTS))
         for name, minutes in (("late", 50), ("too_late", 24 * 60)):
