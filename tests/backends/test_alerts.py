@@ -105,3 +105,21 @@ def test_every_alert_is_explained():
     """The page on alerts tells of each alert, and of no other."""
     page = (CONFIG.parent / "docs" / "how-to" / "respond-to-alerts.md").read_text()
     assert re.findall(r"^\| `(\w+)`", page, re.MULTILINE) == [rule["alert"] for rule in RULES if "alert" in rule]
+
+
+def test_all_containers_are_watched():
+    """Prometheus scrapes each Collector and Jaeger of the containers, at the ports where they tell of themselves."""
+    services = yaml.safe_load((CONFIG / "compose.yaml").read_text())["services"]
+    told = set()
+    for name in ("agent", "gateway", "jaeger"):
+        file = (CONFIG / f"{name}.yaml").read_text()
+        for variable, default in re.findall(r"\$\{env:(\w+_TELEMETRY_PORT):-(\d+)\}", file):
+            told.add(f"{name}:{services[name]['environment'].get(variable, default)}")
+    told.add(services["jaeger"]["environment"]["GYM_JAEGER_METRICS"].replace("0.0.0.0", "jaeger"))  # noqa: S104 - in its container
+    watched = [
+        target
+        for path in (CONFIG / "prometheus" / "compose-targets").glob("*.yml")
+        for group in yaml.safe_load(path.read_text())
+        for target in group["targets"]
+    ]
+    assert sorted(watched) == sorted(told)
