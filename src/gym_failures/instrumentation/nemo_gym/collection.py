@@ -110,7 +110,7 @@ class Rollout:
         told = rows.read_row(result).report if isinstance(result, dict) else None
         if told is None or told.failure_id is None:
             return None
-        event = told.events[told.failure_id]
+        event = told.events[told.failure_id].model_copy(update={"event_id": new_id()})  # no row has named it yet
         same = [
             one for one in events.values() if (one.boundary, one.failure_kind) == (event.boundary, event.failure_kind)
         ]
