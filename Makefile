@@ -50,6 +50,14 @@ backends: $(STAMP) ## Make Jaeger, the Collector and Prometheus once, in the use
 test-backends: $(STAMP) ## Test collector-config/ against the real programs that `make backends` made
 	$(BIN)/pytest tests/backends
 
+.PHONY: browser
+browser: ## Install Chromium, which Debian has, where there is no browser yet (as root)
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
+
+.PHONY: test-browser
+test-browser: $(STAMP) ## Test the page that `gym-failures report` writes, in Chromium
+	$(BIN)/pytest -n 0 tests/browser
+
 .PHONY: demo-jaeger
 demo-jaeger: backends ## Run the demo into a real Jaeger, Collector and Prometheus, and leave them up until Ctrl-C
 	PYTHONPATH=tools $(BIN)/python -m backends.demo

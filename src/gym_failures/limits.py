@@ -174,6 +174,9 @@ STORED_RECORD: Final = 64 * 1_024 * 1_024
 RECOGNISED_START: Final = 256
 """What is looked at to tell one format of files from another, in bytes; ours."""
 
+ROW_START: Final = 4 * 1_024 * 1_024
+"""Longest first line by which a file is told to hold rows of rollouts, in bytes; ours: a row can hold a conversation."""
+
 FOLLOWED_SPANS: Final = 50_000
 """Spans that are held of files which are still being written, in spans; ours: at 2 KB each, some 100 MB."""
 
@@ -238,3 +241,23 @@ TREE_REASON: Final = 200
 
 SKIPS_SHOWN: Final = 5
 """Unreadable places that the command names one by one, in places; ours. All of them are counted."""
+
+# --- The page. --------------------------------------------------------------------------------------------------------
+
+PAGE_ROOM: Final = 18_000_000
+"""Rollouts of a page and their texts, in bytes; ours: with the rest a page stays below 20 MB, which opens at once."""
+
+PAGE_REASON: Final = 320
+"""Longest reason on a page, in characters; ours, about three lines."""
+
+PAGE_REASON_LEAST: Final = 40
+"""Shortest length to which a page cuts reasons to make room, in characters; ours: less says nothing."""
+
+PAGE_COLUMNS: Final = 72
+"""Columns of the chart of time, in columns; ours, as many as stay apart on a small screen."""
+
+PAGE_CHAINS: Final = 50
+"""Chains of causes that a page lists, the most frequent first, in chains; ours."""
+
+PAGE_CHAIN_LINKS: Final = 12
+"""Failures of a chain that a page names in its list of chains, in failures; ours: chains grow by one a server."""

@@ -13,6 +13,7 @@ from gym_failures.cli.count import count
 from gym_failures.cli.decode import decode
 from gym_failures.cli.demo import demo
 from gym_failures.cli.kinds import kinds
+from gym_failures.cli.report import report
 from gym_failures.cli.run import run as run_command
 from gym_failures.cli.show import show
 from gym_failures.cli.terminal import NobodyReadsError, out, plain
@@ -62,6 +63,13 @@ app.command(
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
     )
 )(count)
+app.command(
+    epilog=_examples(
+        "gym-failures report traces",
+        "gym-failures report -o monday.html --title 'Monday, 512 rollouts' traces/*.jsonl.gz",
+        "gym-failures report --jaeger http://localhost:16686 --since 2h -o now.html",
+    )
+)(report)
 app.command(
     epilog=_examples(
         f"gym-failures decode {EXAMPLE}",

@@ -14,7 +14,7 @@ from gym_failures.records import FailureEvent
 from gym_failures.repair import chain_ids
 from gym_failures.text import cut
 
-_OUR_ERROR: Final = "gym_failures.exceptions.FailureError"
+OUR_ERROR: Final = "gym_failures.exceptions.FailureError"
 """Tells nothing that the kind does not tell."""
 
 
@@ -67,7 +67,7 @@ def _line(event: FailureEvent, service: str | None, notes: Sequence[str], is_own
     parts = [(_kind_at(event), style)]
     if event.http_status is not None and f"HTTP {event.http_status}" != event.failure_reason:
         parts.append((f"HTTP {event.http_status}", ""))
-    if event.exception_type is not None and event.exception_type != _OUR_ERROR:
+    if event.exception_type is not None and event.exception_type != OUR_ERROR:
         parts.append((plain(event.exception_type.rpartition(".")[2]), "cyan"))
     if event.failure_reason:
         parts.append((plain(cut(event.failure_reason, limits.TREE_REASON)), ""))

@@ -40,13 +40,13 @@ def failing_traces(document: bytes) -> frozenset[str]:
     return frozenset(span.trace_id for span in _spans(document, Tally()) if _tells(span))
 
 
-def parse_document(document: bytes, tally: Tally, *, traces: Collection[str]) -> Iterator[SpanRecord]:
-    """Yield the spans of `traces`, and keep a tally of what can and what cannot be read.
+def parse_document(document: bytes, tally: Tally, *, traces: Collection[str] | None) -> Iterator[SpanRecord]:
+    """Yield the spans of `traces` (None: of all), and keep a tally of what can and what cannot be read.
 
     Spans of traces that tell of no failure are neither decoded nor counted. Nothing that the document holds makes this
     raise.
     """
-    return (span for span in _spans(document, tally) if span.trace_id in traces)
+    return (span for span in _spans(document, tally) if traces is None or span.trace_id in traces)
 
 
 def _spans(document: bytes, tally: Tally) -> Iterator[SpanRecord]:

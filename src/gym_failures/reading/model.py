@@ -98,6 +98,8 @@ class QuietSpan(Protocol):
     def end_ns(self) -> int: ...  # noqa: D102
     @property
     def dropped_events(self) -> int: ...  # noqa: D102
+    @property
+    def service(self) -> str | None: ...  # noqa: D102
 
     def record(self) -> SpanRecord:
         """Read the whole span."""

@@ -43,10 +43,10 @@ def failing_traces(messages: Iterable[bytes]) -> frozenset[str]:
     )
 
 
-def parse_messages(messages: Iterable[bytes], tally: Tally, *, traces: Collection[str]) -> Iterator[SpanRecord]:
+def parse_messages(messages: Iterable[bytes], tally: Tally, *, traces: Collection[str] | None) -> Iterator[SpanRecord]:
     """Read messages as they come, yield the spans of `traces`, and keep a tally of what can and what cannot be read.
 
-    An empty message is nothing. Nothing that the messages hold makes this raise.
+    `traces` of None are all. An empty message is nothing. Nothing that the messages hold makes this raise.
     """
     for number, message in enumerate(messages, 1):
         data = _decoded(message)
@@ -61,7 +61,7 @@ def parse_messages(messages: Iterable[bytes], tally: Tally, *, traces: Collectio
                         tally.skip(number, "a span has no trace id or no span id")
                         continue
                     tally.spans += 1
-                    if span.trace_id.hex() in traces:
+                    if traces is None or span.trace_id.hex() in traces:
                         if process is None:
                             process, _ = _attributes(resource.resource.attributes)
                         yield _record(span, process)

@@ -89,15 +89,13 @@ class SpanSkeleton(
         """Read the whole span."""
         own, unreadable = read_attributes(self.attributes)
         events, lost = read_events(self.events)
-        resource = self.process.attributes
-        service = resource.get("service.name")
         return SpanRecord(
             trace_id=self.trace_id.lower(),
             span_id=self.span_id.lower(),
             parent_id=hex_id(self.parent_id, SPAN_ID_SIZE),
             name=self.name,
             kind=self.kind,
-            service=service if isinstance(service, str) else None,
+            service=self.service,
             start_ns=self.start_ns,
             end_ns=self.end_ns,
             status=read_status(self.status),
@@ -106,8 +104,14 @@ class SpanSkeleton(
             links=read_links(self.links),
             dropped_events=self.dropped_events + lost,
             dropped_attributes=self.dropped_attributes + unreadable,
-            resource=resource,
+            resource=self.process.attributes,
         )
+
+    @property
+    def service(self) -> str | None:
+        """The name of the service that the process is of."""
+        name = self.process.attributes.get("service.name")
+        return name if isinstance(name, str) else None
 
     def tells(self) -> bool:
         """Return whether the span may tell of a failure."""

@@ -8,6 +8,7 @@ from io import IOBase
 from typing import TYPE_CHECKING
 
 from gym_failures import limits
+from gym_failures.reading.census import Census, Requests
 from gym_failures.reading.model import Skip, Span, SpanRecord, Tally
 from gym_failures.reading.rebuild import By, rebuild, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
@@ -23,7 +24,13 @@ class Reports(list[RebuiltReport]):
     """The reports of one source, and how well it could be read."""
 
     def __init__(
-        self, reports: Iterable[RebuiltReport], *, spans: int, skipped: Iterable[Skip] = (), skips: int = 0
+        self,
+        reports: Iterable[RebuiltReport],
+        *,
+        spans: int,
+        skipped: Iterable[Skip] = (),
+        skips: int = 0,
+        requests: Mapping[str | None, Requests] | None = None,
     ) -> None:
         """Take the reports and the counts of what they were read from."""
         super().__init__(reports)
@@ -33,6 +40,8 @@ class Reports(list[RebuiltReport]):
         """The first of what could not be read, at most `limits.SKIPS_NAMED`."""
         self.skips = skips
         """How much could not be read, in all."""
+        self.requests = requests
+        """The requests of each service; None unless they were asked for."""
 
 
 def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By = "trace") -> Reports:
@@ -48,19 +57,21 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
         return Reports(rebuild(spans, by=by), spans=len(spans))
-    return _read({"": source}, by)
+    return _read({"": source}, by, None)
 
 
-def read_files(sources: Iterable[File], *, by: By = "trace") -> Reports:
+def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = False) -> Reports:
     """Return the reports of everything that failed in several files together, as `read_reports` does of one.
 
     The spans of one trace are in the files of all the processes that it went through. Each source is a path, an open
     file or a text, and `Skip.source` names it: by its path, the name of the open file, or its number from 1.
+    With `requests` those of every service are counted too, which takes longer, because each span has to be decoded.
     """
-    return _read({_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}, by)
+    named = {_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}
+    return _read(named, by, Census() if requests else None)
 
 
-def _read(sources: Mapping[str, File], by: By) -> Reports:
+def _read(sources: Mapping[str, File], by: By, census: Census | None) -> Reports:
     """Read each of `sources` twice: to find the traces that failed anywhere, then to read those everywhere."""
     from gym_failures.reading.sources.contents import failing_traces  # noqa: PLC0415 - spans need no extra, text does
 
@@ -76,22 +87,31 @@ def _read(sources: Mapping[str, File], by: By) -> Reports:
                 start = file.tell()
                 traces.update(failing_traces(file))
                 file.seek(start)
-        reports = rebuild_stored(_spans(held, tallies, traces), by=by)
+        reports = rebuild_stored(_spans(held, tallies, traces, census), by=by)
     skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
     skips = sum(tally.skips for tally in tallies.values())
     if skips:
         first = skipped[0]
         logger.warning("skipped %d unreadable places, the first in %s: %s", skips, first.where, first.reason)
     spans = sum(tally.spans for tally in tallies.values())
-    return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips)
+    requests = None if census is None else census.requests()
+    return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips, requests=requests)
 
 
-def _spans(held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Collection[str]) -> Iterator[Span]:
+def _spans(
+    held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Collection[str], census: Census | None
+) -> Iterator[Span]:
     from gym_failures.reading.sources.contents import parse  # noqa: PLC0415 - as above
 
     for name, source in held.items():
         with opened(source) as file:
-            yield from parse(file, tallies[name], traces=traces)
+            if census is None:
+                yield from parse(file, tallies[name], traces=traces)
+                continue
+            for span in parse(file, tallies[name], traces=None):
+                census.see(span)
+                if span.trace_id in traces:
+                    yield span
 
 
 def _name_of(source: File) -> str | None:

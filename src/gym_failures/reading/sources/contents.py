@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from gym_failures import limits
-from gym_failures.reading import jaeger_json, otlp_json
+from gym_failures.reading import gym_rows, jaeger_json, otlp_json
 from gym_failures.reading.model import Span, Tally
 from gym_failures.reading.otlp_values import as_bytes
 from gym_failures.reading.sources.files import blocks
@@ -25,8 +25,8 @@ def failing_traces(file: IOBase) -> Collection[str]:
     return read.failing_traces(parts)
 
 
-def parse(file: IOBase, tally: Tally, *, traces: Collection[str]) -> Iterator[Span]:
-    """Yield the spans of `traces`, and keep a tally of what can and what cannot be read; raises as above."""
+def parse(file: IOBase, tally: Tally, *, traces: Collection[str] | None) -> Iterator[Span]:
+    """Yield the spans of `traces`, None for all, and keep a tally of what can and cannot be read; raises as above."""
     read, parts = _recognised(file, tally.skip)
     yield from read.parse(parts, tally, traces)
 
@@ -38,7 +38,7 @@ def is_lines(start: bytes) -> bool:
 
 class _Format(NamedTuple):
     failing_traces: Callable[[Iterable[bytes]], Collection[str]]
-    parse: Callable[[Iterable[bytes], Tally, Collection[str]], Iterator[Span]]
+    parse: Callable[[Iterable[bytes], Tally, Collection[str] | None], Iterator[Span]]
 
 
 _LINES: Final = _Format(
@@ -48,6 +48,13 @@ _DOCUMENT: Final = _Format(
     lambda parts: jaeger_json.failing_traces(b"".join(parts)),
     lambda parts, tally, traces: jaeger_json.parse_document(b"".join(parts), tally, traces=traces),
 )
+
+
+_ROWS: Final = _Format(
+    gym_rows.failing_traces, lambda texts, tally, traces: gym_rows.parse_rows(texts, tally, traces=traces)
+)
+_OTLP_START: Final = 20
+"""Where the name of the first member of OTLP JSON, `resourceSpans`, has begun, in bytes."""
 
 
 def _messages() -> _Format:
@@ -63,12 +70,30 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
     start = as_bytes(file.read(limits.RECOGNISED_START))
     file.seek(at)
     if is_lines(start):
-        return _LINES, blocks(file)  # Nearly always, and nothing stands between the file and the search.
+        # Nearly always, and nothing stands between the file and the search.
+        return (_ROWS if _begins_with_a_row(file, start) else _LINES), blocks(file)
     stream = unpacked(Stream(iter(lambda: as_bytes(file.read(limits.READ_BLOCK)), b"")), complain)
     start = stream.peek(limits.RECOGNISED_START)
     if is_framed(start):
         return _records(frames(stream, complain))
-    return (_DOCUMENT if jaeger_json.is_jaeger(start) else _LINES), blocks(stream)
+    if jaeger_json.is_jaeger(start):
+        return _DOCUMENT, blocks(stream)
+    first, _, _ = stream.peek(limits.ROW_START).partition(b"\n") if _may_be_a_row(start) else (b"", b"", b"")
+    return (_ROWS if gym_rows.is_row(first) else _LINES), blocks(stream)
+
+
+def _begins_with_a_row(file: IOBase, start: bytes) -> bool:
+    if not _may_be_a_row(start):
+        return False
+    at = file.tell()
+    first = as_bytes(file.readline(limits.ROW_START))
+    file.seek(at)
+    return gym_rows.is_row(first)
+
+
+def _may_be_a_row(start: bytes) -> bool:
+    """Tell whether a text that starts like this needs a longer look; OTLP JSON begins with what it is."""
+    return start.startswith(b"{") and b"esource" not in start[:_OTLP_START]
 
 
 def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:

@@ -1,0 +1,56 @@
+"""`gym-failures report`: one HTML file that shows what failed in a run, to look at and to pass on."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.jaeger import Url
+from gym_failures.cli.page import contents, document
+from gym_failures.cli.terminal import err, plain
+
+
+def _page(said: str) -> str:
+    if not said.startswith(("http://", "https://")):
+        raise typer.BadParameter(f"{said!r} is no URL that begins with http:// or https://")
+    return said.rstrip("/")
+
+
+def report(
+    files: Files = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("failures.html"),
+    title: Annotated[str, typer.Option(help="What the page is called.")] = "Failures of a run",
+    links: Annotated[
+        str | None,
+        typer.Option("--links", metavar="URL", parser=_page, help="Where Jaeger is, for links to traces."),
+    ] = None,
+    *,
+    kind: Kind = None,
+    boundary: Boundary = None,
+    service: Service = None,
+    rollout: Rollout = None,
+    since: Since = None,
+    until: Until = None,
+    jaeger: Url = None,
+    exit_code: ExitCode = False,
+    strict: Strict = False,
+) -> None:
+    """Write a page that shows what failed, where, when, and what led to what.
+
+    The file needs no network and no server. It holds reasons and ids: whoever gets it can read them. Options that
+    choose failures choose the rollouts in which there is such a failure.
+    """
+    choice = Choice(kind, boundary, service, rollout, since, until)
+    # Jaeger is asked for traces that failed only, so the requests in them are no share of all.
+    reports = read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=jaeger is None and choice == Choice())
+    chosen = choice.of(reports)
+    made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)
+    links = links or (None if jaeger is None else _page(jaeger))
+    output.write_text(document(shown, title=title, made=made, jaeger=links), "utf-8")
+    failed = sum(rebuilt.failed for rebuilt in chosen)
+    err().print(f"wrote {plain(str(output))}: {failed} failed, {len(chosen) - failed} recovered", markup=False)
+    end(reports, strict=strict, failed=exit_code and failed > 0)
