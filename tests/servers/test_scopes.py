@@ -369,3 +369,31 @@ def test_route_of_a_framework_that_only_the_span_knows(telemetry):
         with pytest.raises(KeyError):
             asyncio.run(call.run())
     assert telemetry.only_event()["failure.operation"] == "test GET /items/{item}"
+
+
+def test_the_route_behind_a_rewritten_path(telemetry):
+    """A middleware that takes a prefix off the path hands on a copy of the scope: the route is found there.
+
+    NeMo Gym's servers do so with the id of a rollout (NVIDIA-NeMo/Gym#316).
+    """
+
+    class Unprefixed:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            await self.app({**scope, "path": scope["path"].removeprefix("/prefix")}, receive, send)
+
+    app = FastAPI()
+    app.add_middleware(Unprefixed)
+
+    @app.get("/items/{item}")
+    async def fail(item: str):
+        raise ValueError(item)
+
+    instrument_app(app, boundary="agent", recorder=telemetry.recorder, stage=lambda scope: stages[scope["path"]])
+    stages = {"/items/1": "seed"}
+    with telemetry.span("request", kind=SpanKind.SERVER), pytest.raises(ValueError, match="1"):
+        asyncio.run(Call(app, path="/prefix/items/1").run())
+    event = telemetry.only_event()
+    assert (event["failure.operation"], event["failure.stage"]) == ("test GET /items/{item}", "seed")

@@ -64,7 +64,8 @@ class Exchange:
         """Begin with nothing sent."""
         self.recorder = recorder
         self._place = place
-        self._scope = scope
+        self.scope = scope
+        """As the app has it: a middleware that rewrites a path may hand on a copy, and routing writes into that."""
         self._receive = receive
         self._send = send
         self._handled_before = sys.exception()
@@ -78,7 +79,7 @@ class Exchange:
     def log(self) -> RequestLog:
         """The log of the request, in the state that the reply is in."""
         if self._log is None:
-            made = RequestLog(self._place, self._scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
+            made = RequestLog(self._place, self.scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
             # Looks and claims in one step, for threads that come at the same time.
             self._log = self.__dict__.setdefault("_log", made)
             self._uneventful = False
@@ -246,7 +247,7 @@ class Exchange:
         log.settle(error, status=status, relayed_id=None if report is None else report.failure_id)
         self._own_in_header = log.own
         self._broken = False
-        if log.has_failures and log.recorder.config.replies_to(self._scope):
+        if log.has_failures and log.recorder.config.replies_to(self.scope):
             return with_report(message, self._headers, log)
         return message
 
@@ -297,7 +298,7 @@ class Exchange:
     def _comment(self) -> Message | None:
         if self._trailers:
             return None  # The body may have ended, and nothing of a body can follow then.
-        if takes_a_comment(self._scope, self._headers) and self.log.recorder.config.replies_to(self._scope):
+        if takes_a_comment(self.scope, self._headers) and self.log.recorder.config.replies_to(self.scope):
             return comment(self.log, bytes(self._last_byte))
         return None
 

@@ -122,8 +122,11 @@ class InnerPart:
             await self.app(scope, receive, send)
             return
         exchange.seen.append(context.get_current())
+        if self._span_ends_outside is None:
+            exchange.scope = scope
+            send = _Watched(exchange, send)
         try:
-            await self.app(scope, receive, send if self._span_ends_outside else _Watched(exchange, send))
+            await self.app(scope, receive, send)
         except BaseException as error:
             exchange.observe(error)
             if self._span_ends_outside is not None:
