@@ -67,6 +67,13 @@ def test_nothing_is_written_that_is_switched_off(tmp_path, variable):
     assert not files(tmp_path)
 
 
+def test_an_instrumentation_that_is_unwanted(tmp_path):
+    """OTEL_PYTHON_DISABLED_INSTRUMENTATIONS takes its spans away, and not the report."""
+    env = hooked(tmp_path, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="aiohttp-client, urllib3", **SERVER)
+    assert ran(sys.executable, ROUND_TRIP, env=env).told()["report"] is not None
+    assert [line.count('"kind":3') for line in files(tmp_path)[0].read_text().splitlines()] == [0]
+
+
 def test_a_service_name_is_that_of_the_group(tmp_path):
     """OTEL_SERVICE_NAME names all servers of a Gym, as it does in NeMo Gym, and OTEL_RESOURCE_ATTRIBUTES are kept."""
     env = hooked(

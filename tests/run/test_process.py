@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_failures.enabling.exporters import chosen, made
+from gym_failures.enabling.exporters import chosen, made, receivers
 from gym_failures.enabling.process import Process
 
 CONFIGURATION = """\
@@ -90,3 +90,20 @@ def test_the_protocol_of_otlp(caplog, name):
     assert [type(one).__module__ for one in exporters] == ([] if module is None else [module])
     if module is None:
         assert "no package with the exporter otlp_proto_grpc is installed" in caplog.text
+
+
+ENDPOINTS = {
+    "none": ({}, set()),
+    "with a port": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, {("collector", 4318)}),
+    "without a port": ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://c.example/otlp"}, {("c.example", 443)}),
+    "an address": ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://[::1]/v1/metrics"}, {("::1", 80)}),
+    "no URL": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"}, set()),
+    "a wrong port": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:x"}, set()),
+}
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_who_may_listen(name):
+    """The hosts and ports of all endpoints are known, and what is no URL is nobody's."""
+    environ, expected = ENDPOINTS[name]
+    assert receivers(environ) == expected

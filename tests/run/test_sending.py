@@ -1,13 +1,16 @@
 """Where spans and metrics go, and that the last of them get there before a process ends."""
 
+import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.trace.export import SpanExportResult
 
-from gym_failures import guard
-from gym_failures.enabling.flushing import Flush
+from gym_failures import guard, limits
+from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.header import decode_report
 from gym_failures.reading import read_files
 from gym_failures.semconv import HEADER_NAME, METRIC_FAILURES
@@ -91,26 +94,77 @@ def said(monkeypatch):
     monkeypatch.setattr(guard, "_said", {})
 
 
+class Exporter:
+    """What exports as OpenTelemetry's exporters do."""
+
+    def __init__(self, *results):
+        self._results = iter(results)
+
+    def export(self, batch, timeout=None):
+        """Return the next result."""
+        assert (batch, timeout) == ("batch", 1)
+        return next(self._results)
+
+
+def test_who_has_answered():
+    """A receiver has answered if it took the last batch of any signal."""
+    answers = Answers()
+    spans = answers.watch(Exporter(SpanExportResult.SUCCESS, SpanExportResult.FAILURE))
+    counts = answers.watch(Exporter(MetricExportResult.FAILURE, MetricExportResult.SUCCESS))
+    seen = [bool(answers)]
+    for exporter in (spans, counts, spans, counts):
+        exporter.export("batch", timeout=1)
+        seen.append(bool(answers))
+    assert seen == [False, True, True, False, True]
+
+
 @pytest.mark.usefixtures("said")
 def test_the_end_waits_for_what_is_sent_in_time(caplog):
     """All parts are sent when the flush returns, and nothing is said."""
     sent = []
-    Flush([lambda: sent.append("spans"), lambda: sent.append("metrics")], answered=lambda: True)()
-    assert sorted(sent) == ["metrics", "spans"]
+    Flush([lambda: sent.append("spans"), lambda: sent.append("counts")], answers=Answers())()
+    assert sorted(sent) == ["counts", "spans"]
     assert not caplog.messages
 
 
+@pytest.fixture
+def listening():
+    """Give the address of one who takes connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()
+
+
+@pytest.fixture
+def closed():
+    """Give an address at which nobody listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))  # Held, so that nobody else comes to listen there.
+        yield held.getsockname()
+
+
 @pytest.mark.usefixtures("said")
-@pytest.mark.parametrize("answered", [True, False])
-def test_the_end_does_not_wait_for_ever(caplog, answered):
+@pytest.mark.parametrize("receiver", ["listening", "closed"])
+def test_the_end_does_not_wait_for_ever(caplog, request, receiver):
     """A receiver that takes nothing holds up an end for a moment only, and what may be lost is said once."""
     taken = threading.Event()
-    flush = Flush([taken.wait], answered=lambda: answered)
+    flush = Flush([taken.wait], answers=Answers(), receivers=[request.getfixturevalue(receiver)])
     flush()
     flush()
     assert not taken.is_set()
     taken.set()
     assert len(caplog.messages) == 1
+
+
+def test_how_long_an_end_waits(monkeypatch, listening, closed):
+    """It waits for one who has answered, or who listens, and hardly for anybody else."""
+    monkeypatch.setattr(limits, "FLUSH_SECONDS", 30)
+    monkeypatch.setattr(limits, "FLUSH_UNANSWERED_SECONDS", 10)
+    answers = Answers()
+    assert Flush([], answers=answers)._patience() == 10
+    assert Flush([], answers=answers, receivers=[closed])._patience() == 10
+    assert Flush([], answers=answers, receivers=[closed, listening])._patience() == 30
+    answers.watch(Exporter(SpanExportResult.SUCCESS)).export("batch", 1)
+    assert Flush([], answers=answers, receivers=[closed])._patience() == 30
 
 
 @pytest.mark.usefixtures("said")
@@ -120,5 +174,5 @@ def test_an_exporter_that_fails_at_the_end(caplog):
     def fail():
         raise OSError("away")
 
-    Flush([fail], answered=lambda: True)()
+    Flush([fail], answers=Answers())()
     assert [message.split(";")[0] for message in caplog.messages] == ["internal error in flush (OSError)"]

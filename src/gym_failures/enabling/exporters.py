@@ -1,11 +1,10 @@
 """What spans and metrics are exported with, as the variables of OpenTelemetry's SDK say."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Any, Final
-
-from opentelemetry.sdk.trace import ReadableSpan
-from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from urllib.parse import urlsplit
 
 from gym_failures.guard import warn_once
 
@@ -28,7 +27,7 @@ def chosen(signal: str, environ: Mapping[str, str]) -> list[str] | None:
     return ["otlp"] if any(environ.get(endpoint, "").strip() for endpoint in endpoints) else None
 
 
-def made(signal: str, names: Sequence[str], environ: Mapping[str, str]) -> Iterator[Any]:
+def made(signal: str, names: Iterable[str], environ: Mapping[str, str]) -> Iterator[Any]:
     """Make the exporters of these names; one that is not installed, or cannot be made, is warned about and left out."""
     for name in names:
         known = _protocol(signal, environ) if name == "otlp" else name
@@ -45,31 +44,19 @@ def made(signal: str, names: Sequence[str], environ: Mapping[str, str]) -> Itera
             warn_once(f"exporter:{name}", "the exporter %s cannot be made (%s)", known, type(error).__qualname__)
 
 
+def receivers(environ: Mapping[str, str]) -> set[tuple[str, int]]:
+    """Return the hosts and ports of the endpoints that are named; what is no URL is left to the exporters."""
+    variables = [f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_")]
+    found = set()
+    for variable in variables:
+        with suppress(ValueError):
+            url = urlsplit(environ.get(variable, ""))
+            if url.hostname:
+                found.add((url.hostname, url.port or (443 if url.scheme == "https" else 80)))
+    return found
+
+
 def _protocol(signal: str, environ: Mapping[str, str]) -> str:
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
     protocol = next((environ[one].strip() for one in variables if environ.get(one, "").strip()), _DEFAULT_PROTOCOL)
     return _OTLP.get(protocol, protocol)
-
-
-class Watched(SpanExporter):
-    """Passes spans on, and remembers whether whoever takes them has been there."""
-
-    def __init__(self, exporter: SpanExporter) -> None:
-        """Pass on to `exporter`."""
-        self._exporter: Final = exporter
-        self.answered = False
-        """Whether the last batch was taken; False before the first."""
-
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Export these spans."""
-        result = self._exporter.export(spans)
-        self.answered = result is SpanExportResult.SUCCESS
-        return result
-
-    def shutdown(self) -> None:
-        """Shut the exporter down."""
-        self._exporter.shutdown()
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Flush the exporter."""
-        return self._exporter.force_flush(timeout_millis)

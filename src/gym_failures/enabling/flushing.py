@@ -1,44 +1,96 @@
-"""The last spans, sent before a process ends and without holding up its end."""
+"""The last spans and counts, sent before a process ends and without holding up its end."""
 
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
 
 from gym_failures import limits
 from gym_failures.guard import Guard, warn_once
 
 _GUARD: Final = Guard("flush")
 
+Address = tuple[str, int]
+
+
+class Answers:
+    """Remembers whether whoever takes spans and counts has been there."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, bool] = {}
+
+    def __bool__(self) -> bool:
+        """Tell whether the last batch of any exporter was taken."""
+        return any(self._last.values())
+
+    def watch(self, exporter: Any) -> Any:  # noqa: ANN401 - exporters of spans and of metrics share a shape alone
+        """Return `exporter`, whose results are remembered from now on."""
+        export = exporter.export
+
+        def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
+            result = export(*args, **kwargs)
+            self._last[id(exporter)] = getattr(result, "name", "") == "SUCCESS"
+            return result
+
+        exporter.export = watched
+        return exporter
+
 
 class Flush:
-    """Sends what is left. NeMo Gym gives its servers half a second to end, and then kills them."""
+    """Sends what is left. NeMo Gym gives its servers half a second to end, and kills them in the end."""
 
-    def __init__(self, parts: Sequence[Callable[[], object]], *, answered: Callable[[], bool]) -> None:
-        """Take what sends the rest of each signal, and what tells whether the receiver has ever answered."""
+    def __init__(
+        self, parts: Sequence[Callable[[], object]], *, answers: Answers, receivers: Collection[Address] = ()
+    ) -> None:
+        """Take what sends the rest of each signal, what has answered before, and where else somebody may listen."""
         self._parts: Final = tuple(parts)
-        self._answered: Final = answered
+        self._answers: Final = answers
+        self._receivers: Final = tuple(receivers)
         self._gave_up = False
 
     def __call__(self) -> None:
-        """Send it, and wait until it is sent: a moment only for a receiver that has not answered before.
+        """Send it, and wait until it is sent: a moment only where nobody has answered before or listens now.
 
         What is under way by then may still arrive. After a call that ended so, a further one does not wait at all.
         """
         with _GUARD:
-            patience = limits.FLUSH_SECONDS if self._answered() else limits.FLUSH_UNANSWERED_SECONDS
-            until = time.monotonic() + (0 if self._gave_up else patience)
+            begun = time.monotonic()
             # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
-            threads = [threading.Thread(target=_guarded, args=(part,), daemon=True) for part in self._parts]
-            for thread in threads:
-                thread.start()
+            threads = [_started(part) for part in self._parts]
+            until = begun if self._gave_up else begun + self._patience()
             for thread in threads:
                 thread.join(max(0, until - time.monotonic()))
             if any(thread.is_alive() for thread in threads):
                 self._gave_up = True
-                warn_once("flush", "the last spans or metrics of this process may be lost: nothing took them in time")
+                warn_once("flush", "the last spans or counts of this process may be lost: nothing took them in time")
+
+    def _patience(self) -> float:
+        if self._answers or self._somebody_listens():
+            return limits.FLUSH_SECONDS
+        return limits.FLUSH_UNANSWERED_SECONDS
+
+    def _somebody_listens(self) -> bool:
+        found: list[bool] = []
+        # In a thread, because nothing bounds how long a name takes to be looked up.
+        looking = _started(lambda: found.append(any(map(_listens, self._receivers))))
+        looking.join(limits.FLUSH_UNANSWERED_SECONDS)
+        return found == [True]
 
 
-def _guarded(part: Callable[[], object]) -> None:
-    with _GUARD:
-        part()
+def _listens(receiver: Address) -> bool:
+    try:
+        socket.create_connection(receiver, limits.FLUSH_UNANSWERED_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _started(part: Callable[[], object]) -> threading.Thread:
+    def guarded() -> None:
+        with _GUARD:
+            part()
+
+    thread = threading.Thread(target=guarded, daemon=True)
+    thread.start()
+    return thread

@@ -3,20 +3,20 @@
 import atexit
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
 from gym_failures import limits
 from gym_failures._version import __version__
-from gym_failures.enabling.exporters import Watched, chosen, made
-from gym_failures.enabling.flushing import Flush
+from gym_failures.enabling.exporters import chosen, made, receivers
+from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.enabling.process import Process
 from gym_failures.enabling.span_file import SpanFile
 from gym_failures.guard import warn_once
@@ -41,28 +41,33 @@ def set_up(process: Process, traces: str) -> Callable[[], None]:
     file of this process in the folder `traces`, at once, so that a process that is killed has written what it knew.
     """
     resource = resource_of(process, os.environ)
-    # What ends the providers at exit would wait for a receiver that is not there.
-    tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-    watched: list[Watched] = []
-    names = chosen("traces", os.environ)
-    if names is None:
-        tracers.add_span_processor(SimpleSpanProcessor(SpanFile(traces, process.name or _GROUP)))
-    else:
-        watched = [Watched(exporter) for exporter in made("traces", names, os.environ)]
-        for exporter in watched:
-            tracers.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=_delay()))
-    trace.set_tracer_provider(tracers)
-
-    readers = [_reader(exporter) for exporter in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
-    parts: list[Callable[[], object]] = [tracers.force_flush] if watched else []
+    answers = Answers()
+    parts: list[Callable[[], object]] = []
+    processors = [*_processors(process, traces, answers)]
+    if processors:  # else nobody would see a span, and what is on it would be written nowhere
+        # What ends the SDK's providers at exit waits for a receiver that is not there.
+        tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
+        for processor in processors:
+            tracers.add_span_processor(processor)
+        trace.set_tracer_provider(tracers)
+        parts.append(tracers.force_flush)
+    readers = [_reader(answers.watch(one)) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
     if readers and not _has_meters():
         meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
         metrics.set_meter_provider(meters)
         parts.append(meters.force_flush)
-
-    flush = Flush(parts, answered=lambda: any(exporter.answered for exporter in watched))
+    flush = Flush(parts, answers=answers, receivers=receivers(os.environ))
     atexit.register(flush)
     return flush
+
+
+def _processors(process: Process, traces: str, answers: Answers) -> Iterator[SpanProcessor]:
+    names = chosen("traces", os.environ)
+    if names is None:
+        yield SimpleSpanProcessor(SpanFile(traces, process.name or _GROUP))
+        return
+    for exporter in made("traces", names, os.environ):
+        yield BatchSpanProcessor(answers.watch(exporter), schedule_delay_millis=_delay())
 
 
 def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:

@@ -4,17 +4,16 @@ That exporter exists for the newest SDK only, while a server's SDK is the one th
 """
 
 import base64
+import functools
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.resources import Resource
 
 # Numbers of opentelemetry-proto's `Span.SpanKind` and `SpanFlags` (trace/v1/trace.proto).
 _KINDS: Final = {
@@ -32,27 +31,33 @@ Message = dict[str, Any]
 
 def line_of(spans: Sequence[ReadableSpan]) -> str:
     """Return `spans` as one line, without its end."""
-    resources: dict[Resource, dict[InstrumentationScope | None, list[Message]]] = {}
+    parts = [_resource_spans(resource, members) for resource, members in _grouped(spans, "resource")]
+    return json.dumps({"resourceSpans": parts}, separators=(",", ":"))
+
+
+def _grouped(spans: Iterable[ReadableSpan], by: str) -> Iterable[tuple[Any, list[ReadableSpan]]]:
+    """Return spans together that share an object. By identity, for a resource's hash costs more than all of a span."""
+    groups: dict[int, tuple[Any, list[ReadableSpan]]] = {}
     for span in spans:
-        resources.setdefault(span.resource, {}).setdefault(span.instrumentation_scope, []).append(_span(span))
-    message = {
-        "resourceSpans": [
-            _without_defaults(
-                resource={"attributes": _attributes(resource.attributes)},
-                scopeSpans=[_scope_spans(scope, members) for scope, members in scopes.items()],
-                schemaUrl=resource.schema_url,
-            )
-            for resource, scopes in resources.items()
-        ]
-    }
-    return json.dumps(message, separators=(",", ":"))
+        shared = getattr(span, by)
+        groups.setdefault(id(shared), (shared, []))[1].append(span)
+    return groups.values()
 
 
-def _scope_spans(scope: InstrumentationScope | None, spans: list[Message]) -> Message:
+def _resource_spans(resource: Resource, spans: Iterable[ReadableSpan]) -> Message:
+    return _without_defaults(
+        resource={"attributes": _attributes(resource.attributes)},
+        scopeSpans=[_scope_spans(scope, members) for scope, members in _grouped(spans, "instrumentation_scope")],
+        schemaUrl=resource.schema_url,
+    )
+
+
+def _scope_spans(scope: InstrumentationScope | None, spans: Iterable[ReadableSpan]) -> Message:
+    members = [_span(span) for span in spans]
     if scope is None:
-        return {"scope": {}, "spans": spans}
+        return {"scope": {}, "spans": members}
     named = _without_defaults(name=scope.name, version=scope.version, attributes=_attributes(scope.attributes))
-    return {"scope": named, **_without_defaults(spans=spans, schemaUrl=scope.schema_url)}
+    return {"scope": named, **_without_defaults(spans=members, schemaUrl=scope.schema_url)}
 
 
 def _span(span: ReadableSpan) -> Message:
@@ -106,8 +111,14 @@ def _attributes(attributes: Mapping[str, Any] | None) -> list[Message]:
 def _value(value: Any) -> Message:  # noqa: ANN401 - whatever the SDK has let in
     if value is None:
         return {}
-    field, form = next((field, form) for kind, field, form in _FORMS if isinstance(value, kind))
+    kind: type = type(value)
+    field, form = _form_of(kind)
     return {field: form(value)}
+
+
+@functools.cache
+def _form_of(kind: type) -> tuple[str, Callable[[Any], object]]:
+    return next((field, form) for of, field, form in _FORMS if issubclass(kind, of))
 
 
 def _integer(value: int) -> str:

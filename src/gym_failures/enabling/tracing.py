@@ -1,5 +1,6 @@
 """What is done to a process so that it is traced, each part when it is needed first and not before."""
 
+import os
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -39,7 +40,7 @@ class Tracing:
             fastapi = sys.modules.get("fastapi")
             if fastapi is None or not isinstance(app, fastapi.FastAPI):
                 return
-            if getattr(app, "_is_instrumented_by_opentelemetry", False) or _is_missing("fastapi"):
+            if getattr(app, "_is_instrumented_by_opentelemetry", False) or _is_left_out("fastapi"):
                 return
             from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415 - where it is needed
 
@@ -76,7 +77,7 @@ class Tracing:
 
     def _instrument_sessions(self) -> None:
         self.instrument()
-        if _is_missing("aiohttp_client"):
+        if _is_left_out("aiohttp_client"):
             return
         from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor  # noqa: PLC0415 - as above
 
@@ -94,8 +95,12 @@ class Tracing:
             self._flush = providers.set_up(self._process, self._config.traces)
 
 
-def _is_missing(instrumentation: str) -> bool:
+def _is_left_out(instrumentation: str) -> bool:
+    """Tell whether an instrumentation of OpenTelemetry is unwanted, or not installed."""
     if find_spec("opentelemetry.instrumentation") is None:
+        return True
+    unwanted = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").replace(" ", "").split(",")
+    if instrumentation.replace("_", "-") in unwanted:
         return True
     missing = find_spec(f"opentelemetry.instrumentation.{instrumentation}") is None
     if missing:
