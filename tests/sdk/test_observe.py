@@ -169,6 +169,48 @@ def test_broken_exception_is_recorded_with_a_stand_in(telemetry: Telemetry) -> N
     assert "no text" in found["failure.reason"]
 
 
+class OddError(BaseException):
+    """An exception that few blocks catch."""
+
+
+def hostile(raised: BaseException) -> Exception:
+    """Return an exception of which every look brings about `raised`."""
+
+    def look(_: object) -> object:
+        raise raised
+
+    names = (
+        "failure_kind",
+        "boundary",
+        "status",
+        "status_code",
+        "headers",
+        "response",
+        "request",
+        "request_info",
+        "body",
+    )
+    return type(
+        "HostileError", (OSError,), {"__str__": look, "errno": property(look), **dict.fromkeys(names, property(look))}
+    )()
+
+
+@pytest.mark.parametrize("raised", [SystemExit(1), GeneratorExit(), asyncio.CancelledError(), OddError()], ids=repr)
+def test_a_look_at_an_exception_never_ends_the_program(telemetry: Telemetry, raised: BaseException) -> None:
+    """What an exception's own properties and `str()` raise is taken as absent, whatever it is: only we had looked."""
+    error = hostile(raised)
+    with telemetry.span("work"), pytest.raises(OSError) as caught, FailureLog("agent"), observe("agent"):  # noqa: PT011
+        raise error
+    assert caught.value is error
+    assert telemetry.only_event()["exception.type"].endswith("HostileError")
+
+
+def test_an_interrupt_passes_while_an_exception_is_looked_at(telemetry: Telemetry) -> None:
+    """KeyboardInterrupt comes from outside at any place, and a program that is asked to stop does."""
+    with telemetry.span("work"), pytest.raises(KeyboardInterrupt):
+        record_failure(hostile(KeyboardInterrupt()), boundary="agent")
+
+
 def test_same_exception_object_in_two_requests_is_two_failures(telemetry: Telemetry) -> None:
     """One exception object raised again in another request is a new event there, caused by the first."""
     shared = FailureError("session_lost", boundary="resources_server")
