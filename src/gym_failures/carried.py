@@ -12,6 +12,7 @@ from weakref import ref
 
 from gym_failures.chain import Carried
 from gym_failures.header import decode_reports
+from gym_failures.looking import look
 from gym_failures.marks import REMOTE, Mark
 from gym_failures.propagation import header_values
 from gym_failures.records import FailureReport
@@ -66,10 +67,7 @@ def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried 
 
 def _values_in(headers: object) -> list[object]:
     """Return the values of the report's header; none when `headers` is something else of that name."""
-    try:
-        return header_values(headers)
-    except Exception:  # noqa: BLE001 - any exception may have an attribute of that name, of any type
-        return []
+    return look(header_values, headers) or []  # Any exception may have an attribute of that name, of any type.
 
 
 def _url_of(error: BaseException, response: object) -> str | None:
@@ -87,7 +85,4 @@ def _url_of(error: BaseException, response: object) -> str | None:
 
 def _attribute(source: object, name: str) -> object | None:
     """Return an attribute of a foreign object, or None when it has none or reading it raises."""
-    try:
-        return getattr(source, name, None)
-    except Exception:  # noqa: BLE001 - httpx's `request` property raises RuntimeError where there is none
-        return None
+    return look(getattr, source, name, None)  # httpx's `request` raises RuntimeError where there is none.

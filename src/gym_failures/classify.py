@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from gym_failures import kinds, limits
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.looking import look
 from gym_failures.marks import cause_of
 from gym_failures.records import SdkErrorDetails
 from gym_failures.rules import DEFAULT_RULES, SDK_SHAPE, Rule
@@ -148,9 +149,8 @@ def _names_of_one(kind: type) -> Iterator[str]:
 
 def _rule_for(error: BaseException, own: _Index | None, boundary: FailureBoundary | None) -> Rule | None:
     """Return the first rule that holds, the user's before ours; `boundary` None is within another error."""
-    try:
-        names = _names_of(cast("Hashable", type(error)))
-    except Exception:  # noqa: BLE001 - a metaclass can break hash, mro and names
+    names = look(_names_of, cast("Hashable", type(error)))  # A metaclass can break hash, mro and names.
+    if names is None:
         return None
     for index in (own, _DEFAULT_INDEX):
         if index is None:
@@ -169,12 +169,8 @@ def _holds(rule: Rule, error: BaseException, boundary: FailureBoundary | None) -
         number = _look(error, "errno")
         if not isinstance(number, int) or number not in rule.errnos:
             return False
-    if rule.when is None:
-        return True
-    try:
-        return bool(rule.when(error))
-    except Exception:  # noqa: BLE001 - it reads attributes of a foreign object
-        return False
+    when = rule.when
+    return when is None or look(lambda: bool(when(error))) is True
 
 
 def _has_sdk_shape(error: BaseException) -> bool:
@@ -210,10 +206,7 @@ def _message(error: BaseException, rule: Rule) -> str:
     if rule.message is None:
         return text_of(error)
     if callable(rule.message):
-        try:
-            chosen: object = rule.message(error)
-        except Exception:  # noqa: BLE001 - it reads attributes of a foreign object
-            return ""
+        chosen: object = look(rule.message, error)
         return clean(chosen) if isinstance(chosen, str) else ""
     for path in rule.message:
         found = _look(error, path)
@@ -230,16 +223,17 @@ def _status(value: object) -> int | None:
 
 
 def _look(start: object, path: str) -> object:
-    """Return what a path such as ``body.message`` or ``args.0`` leads to, or None; never raises."""
+    """Return what a path such as ``body.message`` or ``args.0`` leads to, or None."""
+    return look(_follow, start, path)
+
+
+def _follow(start: object, path: str) -> object:
     value: Any = start
-    try:
-        for name in path.split("."):
-            if isinstance(value, Mapping):
-                value = value.get(name)
-            elif isinstance(value, (tuple, list)):
-                value = value[int(name)]
-            else:
-                value = getattr(value, name, None)
-    except Exception:  # noqa: BLE001 - attributes of a foreign object may raise anything
-        return None
+    for name in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(name)
+        elif isinstance(value, (tuple, list)):
+            value = value[int(name)]
+        else:
+            value = getattr(value, name, None)
     return value

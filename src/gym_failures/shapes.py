@@ -5,12 +5,14 @@ Adapters fill such exceptions with whatever they have at hand. One odd value cos
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from gym_failures import limits, selfmetrics
 from gym_failures.kinds import FailureBoundary
+from gym_failures.looking import look
 from gym_failures.records import FailureEvent
 from gym_failures.text import clean, cut, text_of
 
@@ -54,8 +56,10 @@ def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
             bad &= kept.keys() - _REQUIRED
             if not bad:
                 raise
-        except Exception:
-            # A value's own code, such as the repr that an enum's error shows, or the iterator of a model.
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            # As in `look`: a value's own code, such as the repr that an enum's error shows, or the iterator of a model.
             bad = {name for name in kept.keys() - _REQUIRED if _raises(kept, name)}
             if not bad:
                 raise
@@ -66,21 +70,18 @@ def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
 
 def _raises(fields: Mapping[str, Any], name: str) -> bool:
     """Tell whether the value of a field raises something of its own where it is validated."""
-    try:
-        FailureEvent(**{key: fields[key] for key in (*_REQUIRED, name)})
-    except ValidationError:
-        return False
-    except Exception:  # noqa: BLE001 - see above
+
+    def validate() -> bool:
+        with suppress(ValidationError):
+            FailureEvent(**{key: fields[key] for key in (*_REQUIRED, name)})
         return True
-    return False
+
+    return look(validate) is None
 
 
 def attribute(error: BaseException, name: str) -> object:
     """Return an attribute of a foreign object, or None when reading it raises."""
-    try:
-        return getattr(error, name, None)
-    except Exception:  # noqa: BLE001 - a property of someone else's class may raise anything
-        return None
+    return look(getattr, error, name, None)
 
 
 def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
@@ -91,7 +92,5 @@ def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
     kind = attribute(error, "failure_kind")
     if not isinstance(kind, str) or not kind:
         return None
-    try:
-        return kind, FailureBoundary(attribute(error, "boundary"))
-    except Exception:  # noqa: BLE001 - an enum's error shows the repr of the value, which may raise anything
-        return None
+    boundary = look(FailureBoundary, attribute(error, "boundary"))  # Its error shows the repr of the value.
+    return None if boundary is None else (kind, boundary)

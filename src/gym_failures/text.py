@@ -5,6 +5,7 @@ import re
 from typing import Final
 
 from gym_failures import limits
+from gym_failures.looking import look
 
 _MARK: Final = re.compile(r"…\[\+(\d{1,9})\]\Z")
 _STAND_IN: Final = "<no text: {error} in {method}>"
@@ -78,7 +79,9 @@ def text_of(value: object) -> str:
     """Return ``str(value)``, or a stand-in that names what went wrong when that raises (ray#44878)."""
     try:
         text = str(value)
-    except Exception as error:  # noqa: BLE001 - a foreign __str__ may raise anything
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - as in `look`: a foreign __str__ may raise anything
         return _STAND_IN.format(error=type(error).__name__, method=f"{type(value).__name__}.__str__")
     return clean(text) if type(text) is str else clean(str.__str__(text))
 
@@ -96,8 +99,5 @@ def type_name(error: BaseException | type[BaseException]) -> str:
 
 def _module_of(kind: type) -> str:
     """Return the name of a class's module; nothing when the class says something else than a name."""
-    try:
-        module: object = kind.__module__
-    except Exception:  # noqa: BLE001 - a metaclass may make a property of it
-        return ""
+    module: object = look(getattr, kind, "__module__")  # A metaclass may make a property of it.
     return module if isinstance(module, str) else ""

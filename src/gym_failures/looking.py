@@ -1,0 +1,21 @@
+"""How an object of someone else's is looked at: it has no say in what becomes of the program."""
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def look(read: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+    """Return what `read` finds on a foreign object, or None when its code raises.
+
+    That may be anything, such as a property's SystemExit, which only our look would bring about. KeyboardInterrupt
+    alone passes: it comes from outside, at any place, and a program that is asked to stop must.
+    """
+    try:
+        return read(*args, **kwargs)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - see above
+        return None
