@@ -1,6 +1,7 @@
 """Identifiers of failures and operations: UUIDv7 as 32 hex digits."""
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ _VERSION = 0x7 << 76
 _VARIANT = 0b10 << 62
 _RANDOM = (1 << 74) - 1
 _LOW = (1 << 62) - 1
+_UUID7 = re.compile(r"[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
 
 def uuid7() -> str:
@@ -20,6 +22,13 @@ def uuid7() -> str:
     random = int.from_bytes(os.urandom(10), "big") & _RANDOM
     value = milliseconds << 80 | _VERSION | random >> 62 << 64 | _VARIANT | random & _LOW
     return f"{value:032x}"
+
+
+def time_of(identifier: str) -> int | None:
+    """Return when a UUIDv7 was made, in nanoseconds since the epoch and to the millisecond; None for any other id."""
+    if _UUID7.fullmatch(identifier) is None:
+        return None
+    return int(identifier[:12], 16) * 1_000_000
 
 
 _source: Callable[[], str] = uuid7

@@ -40,7 +40,7 @@ _STAGE_KEYS: Final = ("stage", "_ng_failure_stage")
 _STATUS_KEYS: Final = ("http_status", "_ng_failure_http_status")
 _TYPE_KEYS: Final = ("exception_type", "_ng_failure_type")
 # What makes the row of one attempt differ from every other one.
-_IDENTITY_KEYS: Final = (
+IDENTITY_KEYS: Final = (
     "run_id",
     "episode_id",
     "_ng_task_id",
@@ -162,7 +162,7 @@ def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
 
 def _id_of(row: Mapping[str, Any], event: FailureEvent) -> str:
     """Return an id for `event` that no other row has, and this one has each time it is read."""
-    told = [{name: row.get(name) for name in _IDENTITY_KEYS}, event.model_dump()]
+    told = [{name: row.get(name) for name in IDENTITY_KEYS}, event.model_dump()]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("ascii")).hexdigest()[:32]
 
 

@@ -1,0 +1,107 @@
+"""Saved rows of NeMo Gym's rollouts, to spans: each row that tells of failures becomes one span that tells of them.
+
+Whatever reads spans can so read rows. The span is no request's; its ids are made of what the row says, so that reading
+a row twice gives the same span. Times are those that ids of failures begin with.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from gym_failures import ids, semconv
+from gym_failures.attributes import to_attributes
+from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
+from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
+from gym_failures.reading.otlp_values import hex_id
+from gym_failures.records import FailureEvent
+from gym_failures.rollout_ids import of_run
+from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
+
+SERVICE: Final = "rollouts"
+"""The service that rows are said to come from."""
+
+_SPAN_NAME: Final = "rollout"
+_MARKS: Final = (b'"_ng_', b'"failure_kind"', b'"failure_reason"')
+"""What is in every row; a line without has nothing to tell."""
+_TELLING: Final = (b'"_ng_failure', b'"failure_')
+"""What is in every row that tells of a failure; the others are not decoded."""
+
+
+def is_row(line: bytes) -> bool:
+    """Tell whether a line is the saved row of a rollout, and no OTLP JSON."""
+    if not any(mark in line for mark in _MARKS):
+        return False
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "resourceSpans" not in row and "resource_spans" not in row
+
+
+def failing_traces(texts: Iterable[bytes]) -> frozenset[str]:
+    """Return the ids of the traces that rows with failures are in; passes over what cannot be read."""
+    return frozenset(span.trace_id for span in _spans(texts, Tally()))
+
+
+def parse_rows(texts: Iterable[bytes], tally: Tally, *, traces: Collection[str] | None) -> Iterator[SpanRecord]:
+    """Yield the spans of the rows with failures in `traces`, None for all, and keep a tally of what cannot be read."""
+    return (span for span in _spans(texts, tally) if traces is None or span.trace_id in traces)
+
+
+def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
+    """Return the span that stands for a row, which tells of the failures in `told`."""
+    report = told.report
+    said = json.dumps([{name: row.get(name) for name in IDENTITY_KEYS}, sorted(report.events)], sort_keys=True)
+    digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
+    times = [ids.time_of(event_id) or 0 for event_id in report.events]
+    known = [time_ns for time_ns in times if time_ns]
+    attributes: dict[str, object] = {**of_run(row)}
+    if report.omitted:
+        attributes[semconv.FAILURE_OMITTED] = True
+    if report.failure_id is not None:
+        own = report.events[report.failure_id]
+        attributes[semconv.FAILURE_BOUNDARY] = own.boundary.value
+        attributes[semconv.FAILURE_KIND] = own.failure_kind
+        attributes[semconv.FAILURE_ID] = own.event_id
+    return SpanRecord(
+        trace_id=hex_id(told.trace_id, TRACE_ID_SIZE) or digest[: 2 * TRACE_ID_SIZE],
+        span_id=digest[-2 * SPAN_ID_SIZE :],
+        name=_SPAN_NAME,
+        service=SERVICE,
+        start_ns=min(known, default=0),
+        end_ns=max(known, default=0),
+        status=SpanStatus.UNSET if report.failure_id is None else SpanStatus.ERROR,
+        attributes=attributes,
+        events=[_told(event, time_ns) for event, time_ns in zip(report.events.values(), times, strict=True)],
+        resource={"service.name": SERVICE},
+    )
+
+
+def _told(event: FailureEvent, time_ns: int) -> EventRecord:
+    attributes = to_attributes(event)
+    del attributes[semconv.FAILURE_ORIGIN]  # A row does not say who observed it, only that somebody did.
+    return EventRecord(semconv.EVENT_NAME, time_ns, attributes)
+
+
+def _spans(texts: Iterable[bytes], tally: Tally) -> Iterator[SpanRecord]:
+    number = 0
+    for text in texts:
+        for line in text.removesuffix(b"\n").split(b"\n"):
+            number += 1
+            if not line or line.isspace():
+                continue
+            tally.spans += 1
+            if not any(mark in line for mark in _TELLING):
+                continue
+            try:
+                row = json.loads(line)
+                told = read_row(row)
+            except RowError as error:
+                tally.skip(number, str(error))
+            except (ValueError, AttributeError, RecursionError):
+                tally.spans -= 1
+                tally.skip(number, "the line is no row of a rollout")
+            else:
+                if told.report.events or told.report.omitted:
+                    yield span_of(row, told)
