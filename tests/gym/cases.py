@@ -3,6 +3,7 @@
 A failure is named by the boundary that observed it and its kind.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 RELAYED = ("collection:agent_run_error", "environment:environment_server_failed", "agent:agent_run_error")
@@ -15,6 +16,7 @@ OWNED = ("environment:environment_server_failed",)
 UNAUTHORIZED = {"http_status": 401}
 TOO_MANY = {"http_status": 429}
 RAISED = {"exception_type": "RuntimeError"}
+ADMISSION = {"stage": "admission"}
 SEED = {"stage": "seed"}
 AGENT = {"stage": "agent"}
 VERIFICATION = {"stage": "verification"}
@@ -55,6 +57,9 @@ ROLLOUTS = {
     "relay-mdrop3": Case((), AGENT, beside=("model:transport_peer_drop",) * 3),
     "relay-mgarbage": Case((*IN_THE_MODEL, "model:protocol_violation"), AGENT),
     "relay-traise": Case((), RAISED, beside=(TOOL,)),
+    # A model that asks for a tool which is not there, or not as it wants to be asked, is told so: nothing has failed.
+    "relay-tmissing": Case(),
+    "relay-tinvalid": Case(),
     "relay-vraise": Case((*RELAYED, VERIFIER), RAISED | VERIFICATION),
     "relay-vjudge": Case(
         ("resources_server:judge_failed",),
@@ -109,11 +114,26 @@ CALLS = {
     "responses-ok": Call(),
     "responses-m401": Call((UNAVAILABLE,), UNAUTHORIZED | AGENT),
     "events-raise": Call((TOOL,), RAISED, late=True),
+    "queued-ok": Call(OWNED, ADMISSION | {"failure_reason": "Episode admission timed out"}),
 }
 """What is to be seen of each call that has a reply."""
 
 LEFT = {
     "model-mhang": ("model:cancelled",),
-    "run-mhang": ("agent:cancelled", "agent:cancelled", "environment:cancelled", "model:cancelled"),
-}
-"""What the servers tell of each call that was left in the middle."""
+    "run-mhang": (
+        "agent:cancelled", "agent:cancelled", "collection:cancelled", "environment:cancelled", "model:cancelled",
+    ),
+}  # fmt: skip
+"""What is told of each call that was left in the middle."""
+
+
+def everything():
+    """Return how often each failure happens in a run of the bed, but for those that come as often as there is time."""
+    told = Counter()
+    for case in ROLLOUTS.values():
+        told.update((*case.chain, *case.beside, *case.beneath))
+    for call in CALLS.values():
+        told.update(call.chain)
+    for left in LEFT.values():
+        told.update(left)
+    return told

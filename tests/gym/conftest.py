@@ -6,6 +6,9 @@ from gym_venv import WITH_US, WITHOUT_US, MissingEnvironmentError
 from tests.conftest import IN_THE_GATE
 from tests.gym.bed.run import run, run_traced
 
+WAITING_AFTER = 2
+"""Age at which a request that hangs is told of, in seconds; the bed gives its episodes not much longer."""
+
 
 def pytest_collection_modifyitems(items):
     """Give each of these tests the time that a run of the bed needs on a busy machine."""
@@ -35,4 +38,4 @@ def plain(tmp_path_factory):
 @pytest.fixture(scope="session")
 def traced(tmp_path_factory):
     """Give a run of the bed under `gym-failures run`, which sends its metrics to the tests and keeps its spans."""
-    return run_traced(tmp_path_factory.mktemp("traced"))
+    return run_traced(tmp_path_factory.mktemp("traced"), GYM_FAILURES_WAITING_AFTER=str(WAITING_AFTER))

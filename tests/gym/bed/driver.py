@@ -148,6 +148,13 @@ async def leave(client, call):
     return {"cancelled": begun.cancelled()}
 
 
+async def follow(client, call):
+    """Make a call while the environment server has its hands full with the rollout whose resources server dies."""
+    await tell("wait/arrived/fragile-vdie")
+    await client.post(server_name=call["server"], url_path=call["path"], json=call["asked"])
+    return {}
+
+
 async def tell(path):
     """Ask the provider something, past everything that watches calls."""
     host, port = SETTINGS["provider"].removeprefix("http://").split(":")
@@ -160,7 +167,7 @@ async def tell(path):
 async def work(client):
     """Collect the rollouts and make all calls at once; return what came of the calls, by scenario."""
     get_global_aiohttp_client()
-    ways = {"stream": stream, "leave": leave}
+    ways = {"stream": stream, "leave": leave, "follow": follow}
     made = [ways[call["how"]](client, call) for call in SETTINGS["calls"]]
     _, *results = await asyncio.wait_for(asyncio.gather(collect(), *made), PATIENCE)
     return {call["scenario"]: result for call, result in zip(SETTINGS["calls"], results, strict=True)}

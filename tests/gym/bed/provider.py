@@ -99,7 +99,7 @@ class Provider:
         if request.path.endswith("/chat/completions"):
             return web.json_response(_completion())
         calls_a_tool = fault.startswith("t") and "function_call_output" not in text
-        return web.json_response(_response(_tool_call(scenario) if calls_a_tool else _message()))
+        return web.json_response(_response(_tool_call(scenario, fault) if calls_a_tool else _message()))
 
     async def _hold(self, scenario):
         try:
@@ -134,14 +134,13 @@ def _message():
     return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
 
 
-def _tool_call(scenario):
-    arguments = json.dumps({"city": f"[scenario:{scenario}]"})
+def _tool_call(scenario, fault):
     return {
         "id": "fc_1",
         "type": "function_call",
         "call_id": "call_1",
-        "name": "get_weather",
-        "arguments": arguments,
+        "name": "no_such_tool" if fault == "tmissing" else "get_weather",
+        "arguments": json.dumps({"town" if fault == "tinvalid" else "city": f"[scenario:{scenario}]"}),
         "status": "completed",
     }
 

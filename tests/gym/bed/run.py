@@ -35,8 +35,8 @@ def config(folder, head, provider):
             "resources_server": {"type": "resources_servers", "name": resources},
             "agent_server": {"type": "responses_api_agents", "name": "agent"},
             "resources_tool_transports": ["direct_http"],
-            "max_concurrent_episodes": None,
-            "queue_timeout_seconds": None,
+            "max_concurrent_episodes": None if resources == "resources" else 1,
+            "queue_timeout_seconds": None if resources == "resources" else 1,
             "default_episode_timeout_seconds": EPISODE_SECONDS,
             "cleanup_timeout_seconds": 2,
         }
@@ -86,6 +86,7 @@ def calls():
             "events": ("stream", "resources", "/events", question),
             "model": ("leave", "model", "/v1/responses", question),
             "run": ("leave", scenarios.RELAY, "/run", {"responses_create_params": question}),
+            "queued": ("follow", scenarios.FRAGILE, "/run", scenarios.episode("queued-ok")),
         }[scenario.partition("-")[0]]
         made.append({"scenario": scenario, "how": how, "server": server, "path": path, "asked": asked})
     return made

@@ -23,6 +23,8 @@ ROLLOUTS = (
     "relay-mdrop3",
     "relay-mgarbage",
     "relay-traise",
+    "relay-tmissing",
+    "relay-tinvalid",
     "relay-vraise",
     "relay-vjudge",
     "relay-vmask",
@@ -47,8 +49,9 @@ CALLS = (
     "events-raise",
     "model-mhang",
     "run-mhang",
+    "queued-ok",
 )
-"""What the driver calls beside them: streams, and calls that it leaves in the middle."""
+"""What the driver calls beside them: streams, calls that it leaves in the middle, and one that has to queue."""
 
 _TOOL = {
     "type": "function",
@@ -84,6 +87,12 @@ def row(scenario):
         "task_input": {"responses_create_params": question(scenario), "task_data": {"scenario": mark(scenario)}},
         "agent_ref": {"type": "responses_api_agents", "name": "agent"},
     }
+
+
+def episode(scenario):
+    """Return an episode of a materialized task, as the collection asks an environment server for it."""
+    task = {part: value for part, value in row(scenario).items() if part != "agent_ref"}
+    return {"episode_id": {"rollout_id": scenario, "attempt": 0}, "task": task}
 
 
 def dataset():
