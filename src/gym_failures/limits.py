@@ -239,6 +239,9 @@ TREE_DEPTH: Final = 16
 TREE_REASON: Final = 200
 """Longest reason in a tree, in characters; ours, about two lines of a screen."""
 
+DIFF_EXAMPLES: Final = 3
+"""Rollouts that are named for one change between two runs, in rollouts; ours."""
+
 SKIPS_SHOWN: Final = 5
 """Unreadable places that the command names one by one, in places; ours. All of them are counted."""
 

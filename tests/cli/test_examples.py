@@ -39,8 +39,10 @@ def world(tmp_path):
     refused = failure("m", kind="provider_unavailable", boundary=FailureBoundary.MODEL)
     span = server(2, None, told(refused, at=now), told(failure("a", "m"), at=now), own="a", rollout="r07")
     line = as_line(span) + "\n"
-    (tmp_path / "traces").mkdir()
-    for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl"):
+    for folder in ("traces", "before", "after"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "before" / "fine.jsonl").write_text("")
+    for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl", "after/1.jsonl"):
         (tmp_path / name).write_text(line)
     (tmp_path / "reply.txt").write_text(f"HTTP/1.1 500 No\nGym-Failure-Report: {EXAMPLE}\n\n{{}}\n")
     (tmp_path / "traces.jsonl.gz").write_bytes(gzip.compress(line.encode()))

@@ -12,6 +12,7 @@ from gym_failures.cli import exits
 from gym_failures.cli.count import count
 from gym_failures.cli.decode import decode
 from gym_failures.cli.demo import demo
+from gym_failures.cli.diff import diff
 from gym_failures.cli.kinds import kinds
 from gym_failures.cli.report import report
 from gym_failures.cli.run import run as run_command
@@ -70,6 +71,13 @@ app.command(
         "gym-failures report --jaeger http://localhost:16686 --since 2h -o now.html",
     )
 )(report)
+app.command(
+    epilog=_examples(
+        "gym-failures diff before/ after/",
+        "gym-failures diff --exit-code before 'after/*.jsonl' || echo something is new or rose",
+        "gym-failures diff --by service,kind --format json before after",
+    )
+)(diff)
 app.command(
     epilog=_examples(
         f"gym-failures decode {EXAMPLE}",

@@ -12,7 +12,7 @@ from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
-from gym_failures.cli.tally import DEFAULT, Field, Tally, tally
+from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
 from gym_failures.cli.terminal import out, write
 from gym_failures.reading import RebuiltReport
 
@@ -24,14 +24,6 @@ class Format(enum.StrEnum):
     JSON = "json"
     CSV = "csv"
     PROMETHEUS = "prometheus"
-
-
-def _fields(said: str) -> tuple[Field, ...]:
-    names = dict.fromkeys(name.strip() for name in said.split(","))
-    try:
-        return tuple(map(Field, names))
-    except ValueError:
-        raise typer.BadParameter(f"{said!r} is not made of {', '.join(Field)}") from None
 
 
 def count(
@@ -56,7 +48,7 @@ def count(
     Each failure counts once, however many replies have told of it: these are the numbers of the metric `gym.failures`.
     One that made three servers fail is three failures and one root cause.
     """
-    fields = _fields(by)
+    fields = fields_of(by)
     if output is Format.PROMETHEUS and Field.HOUR in fields:
         raise typer.BadParameter("an hour is no label of a metric", param_hint="--by")
     choice = Choice(kind, boundary, service, rollout, since, until)

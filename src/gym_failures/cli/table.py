@@ -41,7 +41,7 @@ def _crossed(tally: Tally) -> Table:
     _add_totals(table, "total", tally)
     for kind in sorted(kinds, key=lambda kind: (-kinds[kind], kind or "")):
         row = [_number(tally.cells[kind, boundary]) for boundary in boundaries]
-        table.add_row(_name(kind), *row, str(kinds[kind]), _number(roots[kind]))
+        table.add_row(shown_kind(kind), *row, str(kinds[kind]), _number(roots[kind]))
     return table
 
 
@@ -52,7 +52,7 @@ def _listed(tally: Tally) -> Table:
     _add_totals(table, "failures", tally)
     for key in tally.rows():
         names = [
-            _name(part) if of is Field.KIND else Text(plain(part or "-"))
+            shown_kind(part) if of is Field.KIND else Text(plain(part or "-"))
             for of, part in zip(tally.by, key, strict=True)
         ]
         table.add_row(*names, str(tally.cells[key]), _number(tally.roots[key]))
@@ -86,7 +86,8 @@ def _number(number: int) -> str:
     return str(number or "")
 
 
-def _name(kind: str | None) -> Text:
+def shown_kind(kind: str | None) -> Text:
+    """Return a kind for a table, with a star when it is not registered."""
     return Text(plain(kind or "-") + (" *" if _is_unregistered(kind) else ""))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import typer
+
 from gym_failures.cli.choice import Choice
 from gym_failures.cli.seen import Seen, failures_in
 from gym_failures.cli.times import hour
@@ -35,6 +37,19 @@ _VALUES: Final[Mapping[Field, Callable[[Seen], str | None]]] = {
     Field.SERVICE: lambda seen: seen.service,
     Field.HOUR: lambda seen: hour(seen.time_ns),
 }
+
+
+def key_of(seen: Seen, by: Sequence[Field]) -> Key:
+    """Return the values of one failure that it is counted by."""
+    return tuple(_VALUES[of](seen) for of in by)
+
+
+def fields_of(said: str) -> tuple[Field, ...]:
+    """Return the fields that are named, with commas between; raises typer.BadParameter for a name of nothing."""
+    try:
+        return tuple(map(Field, dict.fromkeys(name.strip() for name in said.split(","))))
+    except ValueError:
+        raise typer.BadParameter(f"{said!r} is not made of {', '.join(Field)}") from None
 
 
 @dataclass
@@ -79,7 +94,7 @@ def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, ch
     for seen in failures.seen:
         if choice is not None and not choice.has(seen):
             continue
-        key = tuple(_VALUES[of](seen) for of in by)
+        key = key_of(seen, by)
         counted.cells[key] += 1
         counted.roots[key] += seen.event.cause_id is None
         counted.remote += not seen.is_local
