@@ -48,7 +48,7 @@ def test_everyone_who_waits_tells_so(hanging, service):
 
 def test_a_loop_without_end_tells_its_attempts(traced):
     """Of a server that died NeMo Gym asks again for ever: the attempts so far are told, and counted once."""
-    ((attributes, events), *_) = told_of(traced, "fragile-vdie")["nemo-gym/fragile"]
+    (*_, (attributes, events)) = told_of(traced, "fragile-vdie")["nemo-gym/fragile"]
     tried = [{one["key"]: value_of(one) for one in event["attributes"]} for event in events]
     assert attributes[semconv.WAITING_FAILURES] >= len(tried) >= 2
     assert {event[semconv.FAILURE_ORIGIN] for event in tried} == {semconv.ORIGIN_REMOTE}
