@@ -74,6 +74,10 @@ test-gym: gym ## Test against the real NeMo Gym that `make gym` installed
 dashboard: $(STAMP) ## Write the Grafana dashboard from its generator
 	$(BIN)/python collector-config/grafana/dashboard.py
 
+.PHONY: docs
+docs: $(STAMP) ## Build the pages in docs/ and the API's as a site in build/docs, and check every link
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --fresh-env docs build/docs
+
 .PHONY: check
 check: $(STAMP) ## Check format, lint, docstrings, types, layers, dependencies, spelling and changelog
 	$(BIN)/ruff format --check .

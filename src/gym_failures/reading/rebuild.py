@@ -31,10 +31,10 @@ class _Label(NamedTuple):
 def rebuild(spans: "Iterable[SpanRecord | ReadableSpan]", *, by: By = "trace") -> list[RebuiltReport]:
     """Return a report of each trace, request or rollout in which anything failed, the earliest first.
 
-    Spans are `SpanRecord`s or the SDK's own, in any order, and may come twice. A request is a server's span and what is
-    beneath it, so the requests that it made in turn have reports of their own. What failed beneath no server's
-    span is reported with the first span above it. A span belongs to the rollout that is named on it or nearest above,
-    or to the only one named beneath it.
+    Spans are records (`SpanRecord`) or the SDK's own, in any order, and may come twice. A request is a server's span
+    and what is beneath it, so the requests that it made in turn have reports of their own. What failed beneath no
+    server's span is reported with the first span above it. A span belongs to the rollout that is named on it or nearest
+    above, or to the only one named beneath it.
 
     Raises ValueError when `by` is none of the three, and TypeError for what is no span. Takes time in proportion to the
     spans and to what is returned.
