@@ -47,7 +47,7 @@ _SUPPRESSED: Final = (
 class Call:
     """One call, in one attempt or in as many as the library makes by itself. Nothing here raises."""
 
-    __slots__ = ("_attempt", "_boundary", "_log", "_operation", "_recorder")
+    __slots__ = ("_attempt", "_boundary", "_log", "_operation", "_outside", "_recorder")
 
     def __init__(self, boundary: FailureBoundary, recorder: FailureRecorder | None) -> None:
         """Begin the first attempt, of the operation outside or of one of its own.
@@ -57,6 +57,7 @@ class Call:
         self._boundary = boundary
         self._recorder = recorder
         self._log = current_log()
+        self._outside = trace.get_current_span() if self._log is None else None
         self._operation = current_operation()
         self._attempt = None if self._operation is None else self._operation.begin_attempt()
         if self._operation is not None and self._operation.attempts > 1:
@@ -71,8 +72,8 @@ class Call:
 
     @property
     def span(self) -> Span:
-        """The span for what is seen when the call's own has ended: the request's, or outside of one the current one."""
-        return self._log_of_call().span
+        """The span for what comes after the call's own: the request's, or outside of one that in which it began."""
+        return self._log_of_call().span if self._outside is None else self._outside
 
     def failed(self, error: BaseException, *, span: Span | None = None) -> None:
         """Record the exception that ended an attempt, on `span` (None: the current one).
