@@ -4,7 +4,7 @@ import functools
 import sys
 from typing import Any, Final
 
-from gym_failures import kinds
+from gym_failures import kinds, limits
 from gym_failures.exceptions import FailureError
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
@@ -86,8 +86,9 @@ def _observing_failed_stream(synthesize: Method) -> Method:
     @functools.wraps(synthesize)
     def observing(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
         error, log = sys.exception(), current_log()
-        if isinstance(error, Exception) and log is not None:
-            log.fail(error)
+        with _GUARD:
+            if isinstance(error, Exception) and log is not None and not _is_refusal(error):
+                log.fail(error)
         return synthesize(*args, **kwargs)
 
     return observing
@@ -103,11 +104,21 @@ def _observing_completion(invoke: Method) -> Method:
         except Exception as error:
             with _GUARD:
                 exchange = request.scope.get(SCOPE_KEY)
-                if exchange is not None and exchange.begun:
+                if exchange is not None and exchange.begun and not _is_refusal(error):
                     exchange.log.fail(error)
             raise
 
     return observing
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Tell whether a server means that the request was wrong, and answers a plain one with a 4xx: no failure of its."""
+    starlette = sys.modules.get("starlette.exceptions")
+    return (
+        starlette is not None
+        and isinstance(error, starlette.HTTPException)
+        and error.status_code < limits.SERVER_ERROR_STATUS
+    )
 
 
 # --- Episodes. --------------------------------------------------------------------------------------------------------
