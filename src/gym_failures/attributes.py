@@ -56,6 +56,9 @@ _PLACES: Final[Mapping[str, tuple[object, str, Reader]]] = {
     for field in fields
 }
 
+KEYS: Final = tuple(_PLACES)
+"""Every attribute that an event can have."""
+
 _WRITE_CONTEXT: Final = rows(CONTEXT, keyed=True)
 _WRITE_FOREIGN_ERROR: Final = rows(FOREIGN_ERROR, keyed=True)
 _WRITE_DETAILS: Final = {boundary: rows(fields, keyed=True) for boundary, fields in DETAILS.items()}

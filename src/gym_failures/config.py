@@ -271,3 +271,6 @@ _READERS: Final[Mapping[str, Callable[[str], object]]] = {
     "waiting_after": _number,
 }
 """How each field that a variable can set is read; the variable is the prefix and the field's name in capitals."""
+
+VARIABLES: Final = tuple(f"{ENVIRONMENT_PREFIX}{name.upper()}" for name in _READERS)
+"""The variables that are read."""

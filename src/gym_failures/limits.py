@@ -239,6 +239,9 @@ TREE_DEPTH: Final = 16
 TREE_REASON: Final = 200
 """Longest reason in a tree, in characters; ours, about two lines of a screen."""
 
+DOCTOR_SECONDS: Final = 2.0
+"""Longest wait for somebody to take a connection, in seconds; ours: a receiver is near."""
+
 DIFF_EXAMPLES: Final = 3
 """Rollouts that are named for one change between two runs, in rollouts; ours."""
 

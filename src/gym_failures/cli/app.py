@@ -13,6 +13,7 @@ from gym_failures.cli.count import count
 from gym_failures.cli.decode import decode
 from gym_failures.cli.demo import demo
 from gym_failures.cli.diff import diff
+from gym_failures.cli.doctor import doctor
 from gym_failures.cli.kinds import kinds
 from gym_failures.cli.report import report
 from gym_failures.cli.run import run as run_command
@@ -91,6 +92,12 @@ app.command(
         "gym-failures kinds 'agent_*' --format json",
     )
 )(kinds)
+app.command(
+    epilog=_examples(
+        "gym-failures doctor",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures doctor --format json",
+    )
+)(doctor)
 app.command(
     "run",
     context_settings={"allow_interspersed_args": False},  # what stands behind the command is its own

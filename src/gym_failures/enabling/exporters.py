@@ -30,7 +30,7 @@ def chosen(signal: str, environ: Mapping[str, str]) -> list[str] | None:
 def made(signal: str, names: Iterable[str], environ: Mapping[str, str]) -> Iterator[Any]:
     """Make the exporters of these names; one that is not installed, or cannot be made, is warned about and left out."""
     for name in names:
-        known = _protocol(signal, environ) if name == "otlp" else name
+        known = exporter_name(name, signal, environ)
         found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=known)]
         if not found:
             warn_once(
@@ -42,6 +42,11 @@ def made(signal: str, names: Iterable[str], environ: Mapping[str, str]) -> Itera
             yield make()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must run on
             warn_once(f"exporter:{name}", "the exporter %s cannot be made (%s)", known, type(error).__qualname__)
+
+
+def exporter_name(name: str, signal: str, environ: Mapping[str, str]) -> str:
+    """Return the name that an exporter is installed under: OTLP has one for each protocol."""
+    return _protocol(signal, environ) if name == "otlp" else name
 
 
 def receivers(environ: Mapping[str, str]) -> set[tuple[str, int]]:

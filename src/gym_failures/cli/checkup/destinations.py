@@ -1,0 +1,110 @@
+"""Where spans and counts go, and whether anybody takes them there."""
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from gym_failures import limits
+from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
+from gym_failures.config import Config, ConfigError
+from gym_failures.enabling.exporters import chosen, exporter_name
+
+_PORTS: Final = {"http": 4318, "grpc": 4317}
+"""The usual port of each protocol (opentelemetry-specification, "OpenTelemetry Protocol Exporter")."""
+
+
+def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield where each signal goes, what of that is not installed, and which receivers do not answer."""
+    asked: set[tuple[str, int]] = set()
+    for signal, what in (("traces", "spans"), ("metrics", "counts")):
+        names = chosen(signal, environ)
+        if names is None:
+            yield from _nowhere(signal, environ)
+            continue
+        if not names:
+            finding = problem if signal == "traces" else warning
+            yield finding(f"OTEL_{signal.upper()}_EXPORTER", f"is none: {what} go nowhere", "set it to otlp")
+        for name in names:
+            known = exporter_name(name, signal, environ)
+            if not entry_points(group=f"opentelemetry_{signal}_exporter", name=known):
+                says = f"the exporter {known} is not installed: {what} do not go there"
+                yield problem(f"OTEL_{signal.upper()}_EXPORTER", says, _package(known))
+            elif name.startswith("otlp") and "file" not in name:
+                yield from _receiver(signal, environ, asked)
+            else:
+                yield ok(f"OTEL_{signal.upper()}_EXPORTER", f"{what} go to {name}")
+
+
+def _nowhere(signal: str, environ: Mapping[str, str]) -> Iterator[Finding]:
+    if signal == "metrics":
+        yield warning(
+            "OTEL_METRICS_EXPORTER",
+            "nothing says where counts go: there is no metric by failure_kind",
+            "set OTEL_EXPORTER_OTLP_ENDPOINT to a Collector, or count stored spans with `gym-failures count`",
+        )
+        return
+    try:
+        folder = Path(Config.from_env(environ).traces)
+    except ConfigError:
+        return  # told of as a setting
+    nearest = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if os.access(nearest, os.W_OK) and nearest.is_dir():
+        yield ok("OTEL_TRACES_EXPORTER", f"nothing says where spans go: `gym-failures run` writes them to {folder}")
+    else:
+        yield problem(
+            str(folder), "spans would be written there, and cannot be", "set GYM_FAILURES_TRACES to a folder of yours"
+        )
+
+
+def _receiver(signal: str, environ: Mapping[str, str], asked: set[tuple[str, int]]) -> Iterator[Finding]:
+    protocol = "grpc" if exporter_name("otlp", signal, environ).endswith("grpc") else "http"
+    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    variable = next((one for one in variables if environ.get(one, "").strip()), variables[1])
+    url = environ.get(variable, "").strip() or f"http://localhost:{_PORTS[protocol]}"
+    place = _place(url, protocol)
+    if place is None:
+        yield problem(variable, f"is {url}, which is no URL", f"set it to one like http://localhost:{_PORTS[protocol]}")
+        return
+    host, port = place
+    other = {"http": "grpc", "grpc": "http"}[protocol]
+    if port == _PORTS[other]:
+        yield warning(
+            variable,
+            f"has port {port}, which usually takes OTLP over {other}, and this speaks {protocol}",
+            f"use port {_PORTS[protocol]}, or set OTEL_EXPORTER_OTLP_PROTOCOL",
+        )
+    if place in asked:
+        return
+    asked.add(place)
+    try:
+        with socket.create_connection(place, timeout=limits.DOCTOR_SECONDS):
+            yield ok(variable, f"somebody listens at {host} port {port}")
+    except OSError as error:
+        why = error.strerror or str(error)
+        yield problem(
+            variable, f"nobody can be reached at {host} port {port}: {why}", "start a Collector or Jaeger there"
+        )
+
+
+def _place(url: str, protocol: str) -> tuple[str, int] | None:
+    """Return the host and the port of an endpoint; None for what is none."""
+    try:
+        parts = urlsplit(url if "//" in url else f"//{url}")
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, _PORTS[protocol])
+    except ValueError:
+        return None
+    if not parts.hostname or (protocol == "http" and parts.scheme not in {"http", "https"}):
+        return None
+    return parts.hostname, port
+
+
+def _package(exporter: str) -> str:
+    if exporter == "otlp_json_file":
+        return "pip install 'gym-failures[file]'"
+    if exporter == "otlp_proto_http":
+        return "pip install 'gym-failures[otlp]'"
+    return f"install the package that brings {exporter}, such as opentelemetry-exporter-{exporter.replace('_', '-')}"

@@ -1,0 +1,125 @@
+"""What the variables of this package and of OpenTelemetry switch off, cut or leave out."""
+
+from collections.abc import Iterator, Mapping
+from importlib.metadata import entry_points
+from typing import Final
+
+from gym_failures import limits
+from gym_failures.attributes import KEYS
+from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
+from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigError
+
+_ID: Final = 32
+"""Length of an id of ours, in characters: a UUID in hex."""
+
+_LENGTHS: Final = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
+_COUNTS: Final = ("OTEL_ATTRIBUTE_COUNT_LIMIT", "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT")
+_EVENTS: Final = "OTEL_SPAN_EVENT_COUNT_LIMIT"
+_SAMPLER: Final = "OTEL_TRACES_SAMPLER"
+_SAMPLER_ARG: Final = "OTEL_TRACES_SAMPLER_ARG"
+_PROPAGATORS: Final = "OTEL_PROPAGATORS"
+_NOT_INSTRUMENTED: Final = "OTEL_PYTHON_DISABLED_INSTRUMENTATIONS"
+_WANTED: Final = ("aiohttp-client", "fastapi", "gym_failures")
+"""Names of instrumentations that a trace through Gym's servers is made of."""
+
+
+def settings(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what the variables say that matters to failures."""
+    said = {name: value.strip() for name, value in environ.items() if value.strip()}
+    yield from _own(said)
+    yield from _switches(said)
+    yield from _limits(said)
+    yield from _sampler(said)
+    yield from _propagators(said)
+
+
+def _own(said: Mapping[str, str]) -> Iterator[Finding]:
+    known = frozenset(VARIABLES)
+    for name in sorted(said):
+        if name.startswith(ENVIRONMENT_PREFIX) and name not in known:
+            yield warning(name, "is no setting, and is passed over", f"use one of {', '.join(sorted(known))}")
+    try:
+        config = Config.from_env({name: value for name, value in said.items() if name in known})
+    except ConfigError as error:
+        name = str(error).partition("=")[0]
+        yield problem(name, f"cannot be used: {error}", "set it to what it can be, or unset it")
+        return
+    name = f"{ENVIRONMENT_PREFIX}ENABLED"
+    if config.enabled:
+        yield ok(name, "failures are recorded and carried")
+    else:
+        yield problem(name, "switches everything of this package off", f"unset {name}")
+
+
+def _switches(said: Mapping[str, str]) -> Iterator[Finding]:
+    if said.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        yield problem("OTEL_SDK_DISABLED", "switches off all spans and counts", "unset OTEL_SDK_DISABLED")
+    off = {name.strip() for name in said.get(_NOT_INSTRUMENTED, "").split(",")}
+    for name in _WANTED:
+        if name in off:
+            yield problem(_NOT_INSTRUMENTED, f"leaves {name} out, so traces have gaps", f"take {name} out of it")
+
+
+def _limits(said: Mapping[str, str]) -> Iterator[Finding]:
+    for name in _LENGTHS:
+        length = _number(said.get(name))
+        if length is None:
+            continue
+        if length < _ID:
+            yield problem(
+                name,
+                f"is {said[name]}: ids are cut, and failures cannot be linked",
+                f"set it to {limits.REASON_LENGTH}",
+            )
+        elif length < limits.REASON_LENGTH:
+            yield warning(name, f"is {length}: longer reasons are cut", f"set it to {limits.REASON_LENGTH}")
+    for name in _COUNTS:
+        count = _number(said.get(name))
+        if count is not None and count < len(KEYS):
+            says = f"is {said[name]}: a failure has up to {len(KEYS)} attributes, and the first are dropped"
+            yield warning(name, says, f"set it to {len(KEYS)} or more")
+    events = _number(said.get(_EVENTS))
+    if events is not None and events < 1:
+        yield problem(_EVENTS, f"is {said[_EVENTS]}: spans have no events, so no failures", f"unset {_EVENTS}")
+
+
+def _sampler(said: Mapping[str, str]) -> Iterator[Finding]:
+    name = said.get(_SAMPLER, "")
+    if name.endswith("always_off"):
+        yield problem(_SAMPLER, f"is {name}: no span is stored", f"unset {_SAMPLER}")
+    elif name.endswith("traceidratio"):
+        try:
+            ratio = float(said.get(_SAMPLER_ARG, "1"))
+        except ValueError:
+            yield problem(
+                _SAMPLER_ARG, f"is {said[_SAMPLER_ARG]}, which is no number", "set it to a share of 1, as 0.1"
+            )
+            return
+        if ratio < 1:
+            yield warning(
+                _SAMPLER_ARG,
+                f"is {ratio:g}: of most failing rollouts no span is stored; replies and counts still tell of them",
+                f"unset {_SAMPLER}, and choose in a Collector, which keeps what fails (collector-config/)",
+            )
+
+
+def _propagators(said: Mapping[str, str]) -> Iterator[Finding]:
+    names = [name.strip() for name in said.get(_PROPAGATORS, "tracecontext,baggage").split(",")]
+    if "tracecontext" not in names:
+        yield problem(
+            _PROPAGATORS,
+            f"is {said[_PROPAGATORS]}: each server begins a trace of its own",
+            "put tracecontext first in it",
+        )
+    for name in names:
+        if name != "none" and not entry_points(group="opentelemetry_propagator", name=name):
+            yield problem(
+                _PROPAGATORS, f"names {name}, which is not installed; OpenTelemetry refuses to start", "take it out"
+            )
+
+
+def _number(value: str | None) -> int | None:
+    """Return a limit; what is no number OpenTelemetry refuses, which ends the program, so it cuts as 0 does."""
+    if value is None or value.lower() == "unset":
+        return None
+    return int(value) if value.isdecimal() else 0

@@ -1,0 +1,164 @@
+"""What `doctor` finds in an environment."""
+
+import json
+import socket
+
+import pytest
+
+from gym_failures import limits, semconv
+from gym_failures.attributes import KEYS
+from gym_failures.cli.checkup import Level, checkup, packages
+
+FREE = "http://127.0.0.1:1"
+"""An address at which nobody listens."""
+
+
+@pytest.fixture
+def listening():
+    """Give the URL of something that takes connections."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def found(**environ):
+    """Return the levels of what is found, without what is well, by what they are about."""
+    findings: dict[str, list[str]] = {}
+    for finding in checkup(environ):
+        assert (finding.fix is None) is (finding.level is Level.OK)
+        if finding.level is not Level.OK:
+            findings.setdefault(finding.about, []).append(finding.level.value)
+    return findings
+
+
+def test_an_environment_that_is_well(listening):
+    """Where spans and counts go somewhere, and nothing is cut, there is nothing to mend."""
+    assert found(OTEL_EXPORTER_OTLP_ENDPOINT=listening) == {}
+
+
+def test_an_environment_without_variables():
+    """Where nothing is said, spans go to files; only the metric is missing."""
+    assert found() == {"OTEL_METRICS_EXPORTER": ["warning"]}
+
+
+CASES = {
+    "all is off": ({"GYM_FAILURES_ENABLED": "false"}, {"GYM_FAILURES_ENABLED": ["problem"]}),
+    "a setting that cannot be used": ({"GYM_FAILURES_REPLY_TO": "some"}, {"GYM_FAILURES_REPLY_TO": ["problem"]}),
+    "a setting that is misspelt": ({"GYM_FAILURES_ENABELD": "1"}, {"GYM_FAILURES_ENABELD": ["warning"]}),
+    "the SDK is off": ({"OTEL_SDK_DISABLED": "True"}, {"OTEL_SDK_DISABLED": ["problem"]}),
+    "an instrumentation is off": (
+        {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "redis, fastapi"},
+        {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": ["problem"]},
+    ),
+    "another instrumentation is off": ({"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "redis"}, {}),
+    "ids are cut": ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "31"}, {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["problem"]}),
+    "ids on spans are cut": (
+        {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "0"},
+        {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["problem"]},
+    ),
+    "reasons are cut": (
+        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "32"},
+        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["warning"]},
+    ),
+    "nothing is cut": ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": str(limits.REASON_LENGTH)}, {}),
+    "a limit that is empty": ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": " "}, {}),
+    "a limit that is none": (
+        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "x"},
+        {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["problem"]},
+    ),
+    "fields are dropped": (
+        {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": str(len(KEYS) - 1)},
+        {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": ["warning"]},
+    ),
+    "spans have no events": ({"OTEL_SPAN_EVENT_COUNT_LIMIT": "0"}, {"OTEL_SPAN_EVENT_COUNT_LIMIT": ["problem"]}),
+    "nothing is sampled": ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, {"OTEL_TRACES_SAMPLER": ["problem"]}),
+    "everything is sampled": ({"OTEL_TRACES_SAMPLER": "parentbased_always_on"}, {}),
+    "some is sampled": (
+        {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.1"},
+        {"OTEL_TRACES_SAMPLER_ARG": ["warning"]},
+    ),
+    "a share that is none": (
+        {"OTEL_TRACES_SAMPLER": "traceidratio", "OTEL_TRACES_SAMPLER_ARG": "some"},
+        {"OTEL_TRACES_SAMPLER_ARG": ["problem"]},
+    ),
+    "no trace goes on": ({"OTEL_PROPAGATORS": "baggage"}, {"OTEL_PROPAGATORS": ["problem"]}),
+    "a propagator that is not there": (
+        {"OTEL_PROPAGATORS": "tracecontext,nobodys"},
+        {"OTEL_PROPAGATORS": ["problem"]},
+    ),
+    "ours": ({"OTEL_PROPAGATORS": "tracecontext,baggage,gym_failures"}, {}),
+    "spans go nowhere": ({"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),
+    "counts go nowhere": ({"OTEL_METRICS_EXPORTER": "none"}, {"OTEL_METRICS_EXPORTER": ["warning"]}),
+    "an exporter that is not there": ({"OTEL_TRACES_EXPORTER": "zipkin"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),
+    "a file": ({"OTEL_TRACES_EXPORTER": "otlp_json_file"}, {}),
+    "nobody listens": ({"OTEL_EXPORTER_OTLP_ENDPOINT": FREE}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ["problem"]}),
+    "nobody listens for spans": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{FREE}/v1/traces"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["problem"]},
+    ),
+    "no URL": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "127.0.0.1:4318"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["problem"]},
+    ),
+    "a port that is none": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:port"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["problem"]},
+    ),
+    "the other protocol's port": (
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.2:4317"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["warning", "problem"]},
+    ),
+    "a folder of nobody": (
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "", "GYM_FAILURES_TRACES": "/dev/null/traces"},
+        {"/dev/null/traces": ["problem"], "OTEL_METRICS_EXPORTER": ["warning"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("environ", "findings"), CASES.values(), ids=CASES)
+def test_findings(listening, environ, findings):
+    """Each thing that loses failures is found, and named by its variable with what to do; nothing else is."""
+    assert found(**{"OTEL_EXPORTER_OTLP_ENDPOINT": listening, **environ}) == findings
+
+
+def test_a_missing_package_is_found(monkeypatch):
+    """Without the SDK nothing is traced; the extra that brings it is named."""
+    monkeypatch.setitem(packages.__globals__, "find_spec", lambda _: None)
+    missing = {finding.about: (finding.level, finding.fix) for finding in packages() if finding.fix}
+    assert missing["opentelemetry.sdk"] == (Level.PROBLEM, "pip install 'gym-failures[sdk]'")
+    assert missing["wrapt"] == (Level.WARNING, "pip install 'gym-failures[instrument]'")
+
+
+def test_the_command(command, monkeypatch, listening):
+    """`doctor` prints each finding with its mark, and ends with status 1 if there is a problem."""
+    for name in ("OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", listening)
+    well = command("doctor")
+    assert (well.status, well.errors) == (0, "")
+    assert well.output.endswith("\nno problems\n")
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    ill = command("doctor")
+    assert (ill.status, ill.errors) == (1, "")
+    assert (
+        "✗ OTEL_SDK_DISABLED: switches off all spans and counts\n  to mend it: unset OTEL_SDK_DISABLED\n" in ill.output
+    )
+    assert ill.output.endswith("\n1 problem\n")
+
+
+def test_findings_as_json(command, monkeypatch):
+    """The JSON of `doctor` has every finding with its level, and how many are problems."""
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", FREE)
+    document = json.loads(command("doctor", "--format", "json").output)
+    assert document["problems"] == 2
+    assert {
+        "level": "problem",
+        "about": "OTEL_SDK_DISABLED",
+        "says": "switches off all spans and counts",
+        "fix": "unset OTEL_SDK_DISABLED",
+    } in document["findings"]
+
+
+def test_keys_are_all_that_an_event_can_have():
+    """The limit that is warned of counts the attributes of every boundary."""
+    assert {semconv.FAILURE_ID, semconv.SANDBOX_ID, semconv.MODEL_UPLOAD_COMPLETE, semconv.FAILURE_LATE} < set(KEYS)
