@@ -214,7 +214,8 @@ FLUSH_SECONDS: Final = 0.4
 server's requests end."""
 
 FLUSH_UNANSWERED_SECONDS: Final = 0.08
-"""Longest such wait for a receiver that has not answered before, in seconds; an end that takes 100 ms more is noticed
+"""Longest look, at the end of a process, whether a receiver listens that has not answered before, and longest wait for
+one of which nobody knows where it listens, in seconds; below the 100 ms that an end may take more
 (opentelemetry-python#3309)."""
 
 # --- Our own messages. ------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class Flush:
         self._gave_up = False
 
     def __call__(self) -> None:
-        """Send it, and wait until it is sent: a moment only where nobody has answered before or listens now.
+        """Send it, and wait until it is sent; not where nobody has answered before and nobody listens now.
 
         What is under way by then may still arrive. After a call that ended so, a further one does not wait at all.
         """
@@ -58,17 +58,17 @@ class Flush:
             begun = time.monotonic()
             # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
             threads = [_started(part) for part in self._parts]
-            until = begun if self._gave_up else begun + self._patience()
+            patience = 0.0 if self._gave_up else self._patience()
             for thread in threads:
-                thread.join(max(0, until - time.monotonic()))
+                thread.join(max(0, begun + patience - time.monotonic()))
             if any(thread.is_alive() for thread in threads):
                 self._gave_up = True
                 warn_once("flush", "the last spans or counts of this process may be lost: nothing took them in time")
 
     def _patience(self) -> float:
-        if self._answers or self._somebody_listens():
+        if self._answers or (self._receivers and self._somebody_listens()):
             return limits.FLUSH_SECONDS
-        return limits.FLUSH_UNANSWERED_SECONDS
+        return 0 if self._receivers else limits.FLUSH_UNANSWERED_SECONDS
 
     def _somebody_listens(self) -> bool:
         found: list[bool] = []
