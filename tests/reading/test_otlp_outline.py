@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_failures import semconv
-from gym_failures.reading import read_reports, rebuild
-from gym_failures.reading.otlp_json import failing_traces, parse
+from gym_failures.reading import Tally, read_reports, rebuild
+from gym_failures.reading.otlp_json import failing_traces, parse, parse_lines
 from gym_failures.reading.otlp_line import decode_plain
-from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
+from gym_failures.reading.otlp_outline import key_of, outline, thinned
 from gym_failures.reading.search import count, find
 from tests.spans import TRACE, span_id
 from tests.strategies import span_layouts, stored_spans
@@ -212,26 +212,25 @@ def test_a_damaged_span_beside_a_failure_is_told_of():
     assert (len(found), found.spans, [skip.line for skip in found.skipped]) == (1, 14, [6])
 
 
-TELLING = {
-    "an event": ([failed(1), fine(2)], {TRACE}),
-    "an attribute": ([fine(1), fine(2, TRACE, attributes=[text(semconv.FAILURE_ID, "f")])], {TRACE}),
-    "several spans": ([failed(1), fine(2), failed(3), failed(4, OTHER_TRACE)], {TRACE, OTHER_TRACE}),
-    "the word alone": ([fine(1, name="failure"), fine(2, attributes=[text("a", "failure")])], set()),
-    "an attribute of another's": ([fine(1, attributes=[text("k8s.failure", "x")])], set()),
-}
+def test_unwanted_spans_of_several_scopes_are_not_decoded():
+    """Where another scope follows, the span before it is left too, because it has the end of its scope with it."""
+    many = line(
+        [failed(1), *(fine(number) for number in range(2, 20))],
+        [fine(number) for number in range(20, 30)],
+        [*(fine(number) for number in range(30, 40)), failed(40), *(fine(number) for number in range(41, 50))],
+    )
+    (thin,) = thinned(outline(many), {key_of(TRACE)})
+    assert [span.span_id for span in parse(thin).spans] == list(map(span_id, (1, 19, 29, 40, 49)))
 
 
-@pytest.mark.parametrize(("spans", "expected"), TELLING.values(), ids=TELLING)
-def test_traces_that_tell(spans, expected):
-    """A trace tells of a failure when a name of ours stands in one of its spans."""
-    assert set(telling_traces(line(spans))) == expected
-    assert failing_traces([GOOD + line(spans)]) == expected
-
-
-def test_a_resource_that_tells():
-    """A name of ours among the attributes of a process is no failure of a span that follows."""
-    named = line([fine(1)]).replace(b"service.name", b"failure.name")
-    assert failing_traces([named]) == set()
+def test_lines_of_several_processes():
+    """A process that several lines repeat is that of the spans in those lines, and of no others."""
+    services = ["agent", "model", "agent", "sandbox", "model"]
+    data = b"".join(line([failed(number)], service=service) for number, service in enumerate(services, 1))
+    spans = parse_lines([data], Tally(), traces={TRACE})
+    assert {span.span_id: span.service for span in spans} == {
+        span_id(number): service for number, service in enumerate(services, 1)
+    }
 
 
 @given(st.binary(max_size=100), st.binary(min_size=1, max_size=4), st.integers(0, 100))
@@ -242,3 +241,4 @@ def test_searching(data, wanted, start):
         assert count(data, sought) == data.count(sought)
         if start <= len(data):
             assert find(data, sought, start) == data.find(sought, start)
+            assert find(data, sought, start, start + 20) == data.find(sought, start, start + 20)

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import threading
+import tracemalloc
 
 import pytest
 
@@ -38,6 +39,12 @@ def as_otlp(record):
             for event in record.events
         ],
     }
+
+
+def exported(spans):
+    """Return one line of several spans as exporters write it."""
+    document = {"resourceSpans": [{"scopeSpans": [{"spans": list(map(as_otlp, spans))}]}]}
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
 TEXT = "\n".join(
@@ -156,3 +163,27 @@ def test_a_wrong_by_is_an_error(path):
     """A grouping that does not exist is an error for files too."""
     with pytest.raises(ValueError, match="day"):
         read_reports(path, by="day")
+
+
+def peak_of_reading(path):
+    """Return the most memory that reading a file takes, in bytes."""
+    tracemalloc.start()
+    try:
+        assert len(read_reports(path)) == 1
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("batch", [1, 100])
+def test_memory_grows_with_the_failing_traces_only(tmp_path, batch):
+    """However much more traces did not fail, reading takes the memory of those that did and of a block of the file."""
+    path = tmp_path / "traces.jsonl"
+    path.write_bytes(exported([FAILED[0]]))
+    healthy = exported([server(number, trace=FINE_TRACE) for number in range(2, batch + 2)])
+    peaks = []
+    for size in (4, 40):
+        with path.open("ab") as file:
+            file.write(healthy * (size * limits.READ_BLOCK // len(healthy)))
+        peaks.append(peak_of_reading(path))
+    assert peaks[1] - peaks[0] < limits.READ_BLOCK  # while the file grew by forty
