@@ -93,7 +93,10 @@ def test_a_family_is_borrowed_whole(tmp_path, environment_without):
 def altered(folder, *, distribution, version):
     """Write down another version of a distribution in the environment that is in `folder`."""
     (site,) = folder.glob("environment/lib/python*/site-packages")
-    metadata = site / f"{distribution.replace('-', '_')}-{version}.dist-info"
+    name = distribution.replace("-", "_")
+    for installed in site.glob(f"{name}-*.dist-info"):
+        installed.unlink()
+    metadata = site / f"{name}-{version}.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gym_failures.enabling.exporters import chosen, made, receivers
+from gym_failures.enabling.exporters import _protocol, chosen, made, receivers
 from gym_failures.enabling.process import Process
 
 CONFIGURATION = """\
@@ -72,24 +72,35 @@ def test_the_exporters_that_are_chosen(name):
     assert (chosen("traces", environ), chosen("metrics", environ)) == (traces, metrics)
 
 
+HTTP, GRPC = "otlp_proto_http", "otlp_proto_grpc"
 PROTOCOLS = {
-    "the default": ({}, "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
-    "of all signals": (
-        {"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
-        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+    "the default": ({}, HTTP),
+    "of all signals": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, HTTP),
+    "of traces": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, GRPC),
+    "by the port for gRPC": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, GRPC),
+    "by the port of traces": (
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4317"},
+        GRPC,
     ),
-    "of traces": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, None),
+    "said, at that port": (
+        {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        HTTP,
+    ),
+    "one that is not known": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "pigeon"}, "pigeon"),
 }
 
 
 @pytest.mark.parametrize("name", PROTOCOLS)
-def test_the_protocol_of_otlp(caplog, name):
-    """OTLP is sent over HTTP unless a variable says otherwise; what is not installed is named and left out."""
-    environ, module = PROTOCOLS[name]
-    exporters = [*made("traces", ["otlp"], environ)]
-    assert [type(one).__module__ for one in exporters] == ([] if module is None else [module])
-    if module is None:
-        assert "no package with the exporter otlp_proto_grpc is installed" in caplog.text
+def test_the_protocol_of_otlp(name):
+    """OTLP is sent over HTTP unless a variable, or the port that is gRPC's, says otherwise."""
+    environ, exporter = PROTOCOLS[name]
+    assert _protocol("traces", environ) == exporter
+
+
+def test_an_exporter_is_made():
+    """The exporter of a name is made by the entry point of that name."""
+    (exporter,) = made("traces", ["otlp"], {})
+    assert type(exporter).__module__ == "opentelemetry.exporter.otlp.proto.http.trace_exporter"
 
 
 ENDPOINTS = {

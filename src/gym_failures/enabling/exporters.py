@@ -14,8 +14,9 @@ _OTLP: Final = {
     "http/protobuf": "otlp_proto_http",
 }
 """Names of OTLP's exporters by the protocol."""
-_DEFAULT_PROTOCOL: Final = "http/protobuf"
-"""What the specification recommends (opentelemetry-specification, "OpenTelemetry Protocol Exporter")."""
+_GRPC_PORT: Final = 4317
+"""Where OTLP over gRPC is received (opentelemetry-specification, "OTLP/gRPC Default Port"). Whoever names it and says
+nothing of the protocol means this one, Python's default for long; elsewhere it is the one that is recommended."""
 
 
 def chosen(signal: str, environ: Mapping[str, str]) -> list[str] | None:
@@ -51,17 +52,20 @@ def exporter_name(name: str, signal: str, environ: Mapping[str, str]) -> str:
 
 def receivers(environ: Mapping[str, str]) -> set[tuple[str, int]]:
     """Return the hosts and ports of the endpoints that are named; what is no URL is left to the exporters."""
-    variables = [f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT" for signal in ("", "TRACES_", "METRICS_")]
-    found = set()
-    for variable in variables:
-        with suppress(ValueError):
-            url = urlsplit(environ.get(variable, ""))
-            if url.hostname:
-                found.add((url.hostname, url.port or (443 if url.scheme == "https" else 80)))
-    return found
+    return {found for signal in ("", "TRACES_", "METRICS_") if (found := _receiver(signal, environ))}
+
+
+def _receiver(signal: str, environ: Mapping[str, str]) -> tuple[str, int] | None:
+    with suppress(ValueError):
+        url = urlsplit(environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT", ""))
+        if url.hostname:
+            return url.hostname, url.port or (443 if url.scheme == "https" else 80)
+    return None
 
 
 def _protocol(signal: str, environ: Mapping[str, str]) -> str:
-    variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    protocol = next((environ[one].strip() for one in variables if environ.get(one, "").strip()), _DEFAULT_PROTOCOL)
+    kinds = (f"{signal.upper()}_", "")
+    given = [environ.get(f"OTEL_EXPORTER_OTLP_{kind}PROTOCOL", "").strip() for kind in kinds]
+    ports = [receiver[1] for kind in kinds if (receiver := _receiver(kind, environ)) is not None]
+    protocol = given[0] or given[1] or ("grpc" if ports[:1] == [_GRPC_PORT] else "http/protobuf")
     return _OTLP.get(protocol, protocol)

@@ -8,12 +8,11 @@ only for the very same version and build of Python, because some of it is compil
 import os
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
-from importlib.metadata import DistributionFinder, MetadataPathFinder, distributions
 
 TYPE_CHECKING = False  # as `typing` has it, which takes time to import
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from importlib.metadata import Distribution
+    from importlib.metadata import Distribution, DistributionFinder
     from typing import Any
 
 VARIABLE = "_GYM_FAILURES_LENDER"
@@ -72,15 +71,19 @@ class Lent:
     def __init__(self, folders: "Iterable[str]") -> None:
         """Lend from `folders`."""
         self._folders = list(folders)
-        self._own = {_name(one): one.version for one in distributions()}
-        lent = {_name(one): one.version for one in distributions(path=self._folders)}
+        own, lent = _installed(sys.path), _installed(self._folders)
         self._refused = {}  # type: dict[str, str]
         for family, modules in FAMILIES.items():
-            for name, version in self._own.items():
-                if _is_of(family, modules, name) and version != lent.get(name, version):
-                    self._refused[family] = f"{name} is {version} here and {lent[name]} there"
+            for name, (version, _) in own.items():
+                if _is_of(family, modules, name) and name in lent and version != lent[name][0]:
+                    self._refused[family] = f"{name} is {version} here and {lent[name][0]} there"
         families = [modules for family, modules in FAMILIES.items() if family not in self._refused]
         self._modules = frozenset(OTHERS).union(*families)
+        self._metadata = {
+            name: path
+            for name, (_, path) in lent.items()
+            if name.startswith(_ASKED) and name not in own and not self._is_refused(name)
+        }
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":  # noqa: ARG002 - as called
         """Find a lent module where the lender has it."""
@@ -103,20 +106,38 @@ class Lent:
         """Yield what `importlib.metadata` is to know of: OpenTelemetry finds its context and propagators by that."""
         if "path" in vars(context):
             return  # Whoever names folders asks what is installed in them.
-        for one in MetadataPathFinder.find_distributions(
-            DistributionFinder.Context(name=context.name, path=self._folders)
-        ):
-            name = _name(one)
-            if name.startswith(_ASKED) and name not in self._own and not self._is_refused(name):
-                yield one
+        from importlib.metadata import PathDistribution
+        from pathlib import Path
+
+        for name, path in self._metadata.items():
+            if context.name is None or name == _normal(context.name):
+                yield PathDistribution(Path(path))
 
     def _is_refused(self, distribution: str) -> bool:
         return any(_is_of(family, FAMILIES[family], distribution) for family in self._refused if family)
+
+
+def _installed(folders: "Iterable[str]") -> "dict[str, tuple[str, str]]":
+    """Return the versions and the metadata's places of distributions, by name; of two of a name the first counts.
+
+    By the names of folders: to read the metadata of hundreds of distributions takes longer than the rest of a start.
+    """
+    found = {}  # type: dict[str, tuple[str, str]]
+    for folder in folders:
+        try:
+            entries = os.listdir(folder)
+        except OSError:
+            continue  # an archive, or not there
+        for entry in entries:
+            name, dash, version = entry.partition("-")
+            if dash and version.endswith(".dist-info"):
+                found.setdefault(_normal(name), (version[: -len(".dist-info")], os.path.join(folder, entry)))
+    return found
 
 
 def _is_of(family: str, modules: "Iterable[str]", distribution: str) -> bool:
     return distribution.startswith(family + "-") or distribution.replace("-", "_") in modules
 
 
-def _name(distribution: "Distribution") -> str:
-    return (distribution.metadata["Name"] or "").lower().replace("_", "-")
+def _normal(distribution: str) -> str:
+    return distribution.lower().replace("_", "-").replace(".", "-")
