@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect
 from starlette.routing import Mount
 
-from gym_failures.instrumentation import FailureMiddleware
+from gym_failures.instrumentation import FailureMiddleware, instrument_app
 from gym_failures.log import current_log
 from gym_failures.recording import record_failure
 from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED, OVERFLOW_SPAN_NAME
@@ -170,6 +170,43 @@ def test_cancelled_work(started, telemetry):
     assert span.attributes["failure.kind"] == "cancelled"
     assert telemetry.only_event()["failure.kind"] == "cancelled"
     assert telemetry.count(METRIC_REQUESTS_FAILED, failure_kind="cancelled") == 1
+
+
+def test_cancelled_work_that_is_answered(telemetry):
+    """Where a middleware answers for cancelled work, as NeMo Gym's does at shutdown, it was cancelled all the same."""
+
+    class Answering:
+        def __init__(self, app):
+            self.app = app
+
+        async def __call__(self, scope, receive, send):
+            try:
+                await self.app(scope, receive, send)
+            except asyncio.CancelledError:
+                await JSONResponse("Request was cancelled", status_code=500)(scope, receive, send)
+
+    app = FastAPI()
+    app.add_middleware(Answering)
+
+    @app.get("/")
+    async def wait():
+        waiting.set()
+        await asyncio.Event().wait()
+
+    async def main():
+        task = asyncio.create_task(call.run())
+        await waiting.wait()
+        task.cancel()
+        await task
+
+    instrument_app(app, boundary="agent", recorder=telemetry.recorder)
+    call, waiting = Call(app), asyncio.Event()
+    with telemetry.span("request", kind=SpanKind.SERVER):
+        asyncio.run(main())
+    own = call.report.events[call.report.failure_id]
+    assert own.failure_kind == "cancelled"
+    assert len(call.report.events) == telemetry.count() == 1
+    assert telemetry.named("request").status.status_code is StatusCode.UNSET
 
 
 class Never:

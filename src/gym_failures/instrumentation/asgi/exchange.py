@@ -243,7 +243,7 @@ class Exchange:
         error: BaseException | None = None
         if status >= limits.SERVER_ERROR_STATUS:
             handled = self._handled()
-            error = self._error if handled is None else _bare(handled)
+            error = (self._error or self._cancelled) if handled is None else _bare(handled)
         log.settle(error, status=status, relayed_id=None if report is None else report.failure_id)
         self._own_in_header = log.own
         self._broken = False
