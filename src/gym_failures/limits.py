@@ -240,6 +240,15 @@ TREE_DEPTH: Final = 16
 TREE_REASON: Final = 200
 """Longest reason in a tree, in characters; ours, about two lines of a screen."""
 
+SEND_SPANS: Final = 512
+"""Spans that are sent at once, in spans; as many as the SDK's own batches have."""
+
+SEND_SECONDS: Final = 30.0
+"""Longest wait for a receiver to take them, in seconds; ours."""
+
+SEND_AGAIN: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Waits before what a receiver was too busy for is sent again, in seconds; ours."""
+
 DOCTOR_SECONDS: Final = 2.0
 """Longest wait for somebody to take a connection, in seconds; ours: a receiver is near."""
 

@@ -16,7 +16,15 @@ from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
-ELSEWHERE = ("gym-failures demo", "gym-failures run", "gym-failures report", "gym-failures doctor", "--follow", "curl")
+ELSEWHERE = (
+    "gym-failures demo",
+    "gym-failures doctor",
+    "gym-failures export",
+    "gym-failures report",
+    "gym-failures run",
+    "--follow",
+    "curl",
+)
 """Examples that start servers, ask one, write a page, or do not end; they have tests of their own."""
 SILENT = ()
 """Examples that print nothing of a failure."""

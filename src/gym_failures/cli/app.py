@@ -14,6 +14,7 @@ from gym_failures.cli.decode import decode
 from gym_failures.cli.demo import demo
 from gym_failures.cli.diff import diff
 from gym_failures.cli.doctor import doctor
+from gym_failures.cli.export import export
 from gym_failures.cli.kinds import kinds
 from gym_failures.cli.report import report
 from gym_failures.cli.run import run as run_command
@@ -92,6 +93,12 @@ app.command(
         "gym-failures kinds 'agent_*' --format json",
     )
 )(kinds)
+app.command(
+    epilog=_examples(
+        "gym-failures export traces",
+        "gym-failures export --to http://localhost:4318 rollouts.jsonl",
+    )
+)(export)
 app.command(
     epilog=_examples(
         "gym-failures doctor",

@@ -2,7 +2,8 @@
 
 import enum
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -15,12 +16,11 @@ from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
 from gym_failures.cli.terminal import err, plain
 from gym_failures.reading import Reports, Skip, read_files
+from gym_failures.reading.sources.files import File
 from gym_failures.reading.sources.paths import NothingThereError, expanded
 
 if TYPE_CHECKING:
     from io import BufferedReader
-
-    from gym_failures.reading.sources.files import File
 
 STANDARD_INPUT: Final = Path("-")
 
@@ -61,6 +61,18 @@ def read(
 
     Says what was skipped, and ends the command when there was nothing else, or nothing at all to read.
     """
+    sources = sources_of(files, jaeger=jaeger, choice=choice)
+    with files_read():
+        reports = read_files(sources, by=unit.value, requests=requests)
+    say_skipped(reports.skipped, reports.skips)
+    if reports.skips and not reports.spans:
+        err().print("gym-failures: no span can be read; are these traces?")
+        raise typer.Exit(exits.UNREADABLE)
+    return reports
+
+
+def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choice: Choice | None = None) -> list[File]:
+    """Return what there is to read; ends the command where that is nothing, or cannot be meant."""
     console = err()
     if not files and jaeger is None:
         raise typer.BadParameter("name files or folders, or a Jaeger with --jaeger", param_hint="FILE...")
@@ -75,17 +87,18 @@ def read(
     sources: list[File] = [_standard_input() if path == STANDARD_INPUT else path for path in paths]
     if jaeger is not None:
         sources.append(ask(jaeger, choice or Choice()))
+    return sources
+
+
+@contextmanager
+def files_read() -> Iterator[None]:
+    """End the command, and say why, where a file cannot be read within the block, or an extra is missing."""
     try:
         with needs("reading"):
-            reports = read_files(sources, by=unit.value, requests=requests)
+            yield
     except OSError as error:
-        console.print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
+        err().print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
         raise typer.Exit(exits.USAGE) from None
-    say_skipped(reports.skipped, reports.skips)
-    if reports.skips and not reports.spans:
-        console.print("gym-failures: no span can be read; are these traces?")
-        raise typer.Exit(exits.UNREADABLE)
-    return reports
 
 
 def say_skipped(skipped: Sequence[Skip], skips: int) -> None:

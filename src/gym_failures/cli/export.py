@@ -1,0 +1,84 @@
+"""`gym-failures export`: stored spans or rows to where they can be looked at and counted."""
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym_failures import limits, semconv
+from gym_failures.cli import exits
+from gym_failures.cli.files import Files, Strict, files_read, say_skipped, sources_of
+from gym_failures.cli.receiver import Receiver, ReceiverError
+from gym_failures.cli.terminal import err, out, plain
+from gym_failures.reading import EventRecord, SpanRecord, Tally
+from gym_failures.reading.otlp_writing import as_otlp
+from gym_failures.reading.spans import read_spans
+
+
+def export(
+    files: Files = None,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="Where to send. [default: as OTEL_EXPORTER_OTLP_ENDPOINT says, http://localhost:4318]"
+        ),
+    ] = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="Send traces without failures too.")] = False,
+    strict: Strict = False,
+) -> None:
+    """Send the stored traces in which anything failed to a Collector or to Jaeger, by OTLP over HTTP.
+
+    Ids and times are those that are stored, so what is sent twice is there once. A row of a rollout becomes a span with
+    an id made of what it says, at the time that its failures tell, or when its file was written.
+    """
+    sources = {str(one) if isinstance(one, Path) else "standard input": one for one in sources_of(files)}
+    tallies = {name: Tally() for name in sources}
+    traces: set[str] = set()
+    sent = 0
+    try:
+        receiver = Receiver(to, os.environ)
+        with files_read():
+            spans = _completed(read_spans(sources, tallies, every=every))
+            while batch := list(islice(spans, limits.SEND_SPANS)):
+                receiver.send(as_otlp(batch))
+                sent += len(batch)
+                traces.update(span.trace_id for span in batch)
+    except ReceiverError as error:
+        err().print(f"gym-failures: {plain(str(error))}; {sent} spans were sent before", markup=False)
+        raise typer.Exit(exits.UNWRITABLE) from None
+    skips = sum(tally.skips for tally in tallies.values())
+    say_skipped([skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped], skips)
+    out().print(f"sent {sent} spans of {len(traces)} traces to {plain(receiver.url)}", markup=False, soft_wrap=True)
+    if strict and skips:
+        raise typer.Exit(exits.SKIPPED)
+
+
+def _completed(spans: Iterator[tuple[str, SpanRecord]]) -> Iterator[SpanRecord]:
+    """Yield spans with what a row does not say of itself, and a receiver has to know."""
+    written: dict[str, int] = {}
+    for source, span in spans:
+        if source not in written:
+            path = Path(source)
+            written[source] = path.stat().st_mtime_ns if path.is_file() else time.time_ns()
+        start_ns = span.start_ns or written[source]
+        yield replace(
+            span,
+            start_ns=start_ns,
+            end_ns=max(span.end_ns, start_ns),
+            events=[_with_origin(event, start_ns) for event in span.events],
+        )
+
+
+def _with_origin(event: EventRecord, start_ns: int) -> EventRecord:
+    """Return an event that is counted: who told it first is not known, but nobody else will."""
+    attributes = event.attributes
+    if event.name == semconv.EVENT_NAME and semconv.FAILURE_ORIGIN not in attributes:
+        is_root = semconv.FAILURE_CAUSE_ID not in attributes
+        attributes = {**attributes, semconv.FAILURE_ORIGIN: semconv.ORIGIN_LOCAL, semconv.FAILURE_ROOT: is_root}
+    return replace(event, attributes=attributes, time_ns=event.time_ns or start_ns)

@@ -1,0 +1,182 @@
+"""What `export` sends, and how it ends where that is not taken."""
+
+import json
+import os
+import threading
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from gym_failures import limits, semconv
+from gym_failures.reading import read_reports
+from gym_failures.reading.otlp_json import parse
+from gym_failures.records import FailureReport
+from gym_failures.rows import with_failures
+from tests.spans import failure, server, told
+
+FAILED = server(2, None, told(failure("a"), at=5), own="a", rollout="r2", service="agent")
+FINE = server(3, None, trace="3" * 32)
+
+
+class Receiver:
+    """What a receiver got, and how it answers."""
+
+    def __init__(self):
+        """Answer that all is well."""
+        self.requests = []
+        self.answers = []
+        """Statuses and bodies to answer with first."""
+        self.url = ""
+
+    @property
+    def spans(self):
+        """The spans of all requests, as records."""
+        return [span for _, _, body in self.requests for span in parse(body).spans]
+
+
+@contextmanager
+def receiving():
+    """Run a receiver within the block."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            status, answer = receiver.answers.pop(0) if receiver.answers else (200, b"{}")
+            receiver.requests.append((self.path, self.headers, body))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        receiver.url = f"http://127.0.0.1:{running.server_port}"
+        try:
+            yield receiver
+        finally:
+            running.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def receiver():
+    """Give a receiver."""
+    with receiving() as running:
+        yield running
+
+
+def test_failing_traces_are_sent(command, write, receiver):
+    """The spans of failing traces are sent as they are stored, and how many is said."""
+    ended = command("export", "--to", receiver.url, write(FAILED, FINE))
+    assert (ended.status, ended.errors) == (0, "")
+    assert ended.output == f"sent 1 spans of 1 traces to {receiver.url}/v1/traces\n"
+    ((path, headers, _),) = receiver.requests
+    assert (path, headers["Content-Type"]) == ("/v1/traces", "application/json")
+    (span,) = receiver.spans
+    assert (span.trace_id, span.span_id, span.start_ns) == (FAILED.trace_id, FAILED.span_id, FAILED.start_ns)
+    assert span.events[0].attributes == FAILED.events[0].attributes
+
+
+def test_all_traces_are_sent_where_that_is_asked(command, write, receiver):
+    """`--all` sends traces without failures too."""
+    command("export", "--all", "--to", receiver.url, write(FAILED, FINE))
+    assert {span.trace_id for span in receiver.spans} == {FAILED.trace_id, FINE.trace_id}
+
+
+def test_many_spans_are_sent_in_parts(command, write, receiver):
+    """A large run is sent in requests of a bounded size, and whole."""
+    spans = [server(n, None, told(failure(f"f{n}")), own=f"f{n}", trace=f"{n:032x}") for n in range(1, 1_200)]
+    command("export", "--to", receiver.url, write(*spans))
+    assert len(receiver.requests) == 3
+    assert {span.trace_id for span in receiver.spans} == {span.trace_id for span in spans}
+
+
+def test_a_row_becomes_a_span_that_is_counted(command, tmp_path, receiver):
+    """A row is sent as a span with stable ids, at the time of its file, and its failures as what a Collector counts."""
+    report = FailureReport(events={"m": failure("m"), "a": failure("a", "m")}, failure_id="a")
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text(json.dumps(with_failures({"_ng_task_index": 3, "_ng_rollout_index": 1}, report)))
+    os.utime(path, ns=(7_000, 7_000))
+    for _ in range(2):
+        assert command("export", "--to", receiver.url, path).status == 0
+    one, other = receiver.spans
+    assert one == other
+    assert (one.service, one.start_ns, one.end_ns) == ("rollouts", 7_000, 7_000)
+    assert [event.attributes[semconv.FAILURE_ORIGIN] for event in one.events] == ["local", "local"]
+    assert [event.attributes[semconv.FAILURE_ROOT] for event in one.events] == [True, False]
+    (sent,) = read_reports(receiver.requests[0][2], by="rollout")
+    assert (sent.key, sent.report) == ("3-1", report)
+
+
+@pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
+def test_the_variables_of_opentelemetry_are_heeded(command, write, receiver, monkeypatch, variable):
+    """Without `--to`, spans go where OpenTelemetry's variables say, with the headers that they name."""
+    monkeypatch.setenv(variable, receiver.url + ("/v1/traces" if "TRACES" in variable else ""))
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b,x-other=c")
+    assert command("export", write(FAILED)).status == 0
+    ((path, headers, _),) = receiver.requests
+    assert (path, headers["x-key"], headers["x-other"]) == ("/v1/traces", "a b", "c")
+
+
+def test_a_receiver_that_is_busy_is_asked_again(command, write, receiver, monkeypatch):
+    """What a receiver is too busy for is sent again, and then once."""
+    monkeypatch.setattr(limits, "SEND_AGAIN", (0.0, 0.0))
+    receiver.answers += [(503, b""), (429, b"")]
+    assert command("export", "--to", receiver.url, write(FAILED)).status == 0
+    assert len(receiver.requests) == 3
+
+
+REFUSALS = {
+    "an error": ([(400, b"no")], "answered 400"),
+    "busy for too long": ([(503, b"")] * 3, "answered 503"),
+    "some spans": (
+        [(200, b'{"partialSuccess":{"rejectedSpans":"1","errorMessage":"too old"}}')],
+        "refused 1 spans: too old",
+    ),
+}
+
+
+@pytest.mark.parametrize("refusal", REFUSALS.values(), ids=REFUSALS)
+def test_what_is_refused_is_an_error(command, write, receiver, monkeypatch, refusal):
+    """Where not all is taken, the command says why and ends with status 5."""
+    monkeypatch.setattr(limits, "SEND_AGAIN", (0.0, 0.0))
+    answers, said = refusal
+    receiver.answers += answers
+    ended = command("export", "--to", receiver.url, write(FAILED))
+    assert (ended.status, ended.output) == (5, "")
+    assert ended.errors == f"gym-failures: {receiver.url}/v1/traces {said}; 0 spans were sent before\n"
+
+
+@pytest.mark.parametrize(
+    "answer", [b"", b"ok", b"[]", b'{"partialSuccess":{}}', b'{"partialSuccess":{"errorMessage":"x"}}']
+)
+def test_an_answer_that_refuses_nothing_is_well(command, write, receiver, answer):
+    """Whatever else a receiver says with its 200, the spans were taken."""
+    receiver.answers.append((200, answer))
+    assert command("export", "--to", receiver.url, write(FAILED)).status == 0
+
+
+@pytest.mark.parametrize(("url", "said"), [("http://127.0.0.1:1", "took nothing"), ("127.0.0.1:4318", "is no URL")])
+def test_where_nobody_is(command, write, url, said):
+    """Where nobody takes spans, the command says so in one line and ends with status 5."""
+    ended = command("export", "--to", url, write(FAILED))
+    assert (ended.status, ended.output) == (5, "")
+    assert said in ended.errors
+    assert len(ended.errors.splitlines()) == 1
+
+
+def test_files_that_cannot_be_read(command, write, receiver, tmp_path):
+    """A file that is not there is wrong use; a damaged line is told of, and with `--strict` an error."""
+    assert command("export", "--to", receiver.url, tmp_path / "nowhere").status == 2
+    path = write(FAILED)
+    path.write_text(path.read_text() + "junk\n")
+    ended = command("export", "--strict", "--to", receiver.url, path)
+    assert ended.status == 4
+    assert ended.errors.startswith(f"skipped: {path}, line 2: ")
+    assert len(receiver.spans) == 1
