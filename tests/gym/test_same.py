@@ -47,7 +47,8 @@ def files(run):
 
 def content(path):
     """Return the values of a file of JSON or of JSON lines, in an order of their own."""
-    values = lines(path) if path.suffix == ".jsonl" else json.loads(path.read_text())
+    read = lines(path) if path.suffix == ".jsonl" else json.loads(path.read_text())
+    values = read if isinstance(read, list) else [read]
     # Whether a call that is cancelled is still captured is decided by a race in NeMo Gym.
     kept = [steady(value) for value in values if value.get("error_category") != "cancelled"]
     return sorted(json.dumps(value, sort_keys=True) for value in kept)
@@ -87,6 +88,17 @@ def test_other_files_are_the_same(plain, traced):
         for run in (plain, traced)
     ]
     assert written[1] == written[0]
+
+
+def test_rows_are_read_by_nemo_gym_as_ever(traced):
+    """A run that is taken up again has nothing left to do, and rows with our keys are verified again and kept."""
+    rows = [*lines(traced.folder / "rollouts.jsonl"), *lines(traced.folder / "rollouts_failures.jsonl")]
+    assert len(rows) == len(scenarios.ROLLOUTS)
+    assert KEYS[0] in {key for row in lines(traced.folder / "well.jsonl") for key in row}
+    well = {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(traced.folder / "well.jsonl")}
+    assert {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(traced.folder / "verified.jsonl")} == well
+    again = {scenario for (scenario, handler), times in traced.handled.items() if handler == "verify" and times == 2}
+    assert again == well
 
 
 def test_no_process_more_is_started(plain, traced):

@@ -22,6 +22,7 @@ from nemo_gym.global_config import (
     get_global_config_dict,
 )
 from nemo_gym.rollout_collection import RolloutCollectionConfig, RolloutCollectionHelper
+from nemo_gym.rollout_reverification import RolloutReverificationConfig, RolloutReverificationHelper
 from nemo_gym.server_utils import HeadServer, ServerClient, get_global_aiohttp_client
 from omegaconf import OmegaConf
 
@@ -115,9 +116,24 @@ def wait_for(client, running):
         time.sleep(0.1)
 
 
-async def collect():
+async def collect(**more):
     """Collect the rollouts."""
-    await Collection().run_from_config(RolloutCollectionConfig(**SETTINGS["collection"]))
+    await Collection().run_from_config(RolloutCollectionConfig(**SETTINGS["collection"], **more))
+
+
+async def read_again():
+    """Have NeMo Gym read the rows: take the run up again, which finds nothing left to do, and verify what was well."""
+    await collect(resume_from_cache=True)
+    rollouts, well = FOLDER / "rollouts.jsonl", FOLDER / "well.jsonl"
+    with well.open("w") as file:
+        file.writelines(line for line in rollouts.open() if not json.loads(line).get("failure_kind"))
+    await RolloutReverificationHelper().run_from_config(
+        RolloutReverificationConfig(
+            materialized_inputs_jsonl_fpath=str(FOLDER / "rollouts_materialized_inputs.jsonl"),
+            rollouts_jsonl_fpath=str(well),
+            output_jsonl_fpath=str(FOLDER / "verified.jsonl"),
+        )
+    )
 
 
 async def stream(client, call):
@@ -169,7 +185,8 @@ async def work(client):
     get_global_aiohttp_client()
     ways = {"stream": stream, "leave": leave, "follow": follow}
     made = [ways[call["how"]](client, call) for call in SETTINGS["calls"]]
-    _, *results = await asyncio.wait_for(asyncio.gather(collect(), *made), PATIENCE)
+    _, *results = await asyncio.gather(collect(), *made)
+    await read_again()
     return {call["scenario"]: result for call, result in zip(SETTINGS["calls"], results, strict=True)}
 
 
@@ -190,7 +207,7 @@ def main():
         wait_for(client, running)
         times["up"] = time.monotonic() - begun
         server.mark_ready()
-        results = asyncio.run(work(client))
+        results = asyncio.run(asyncio.wait_for(work(client), PATIENCE))
         times["done"] = time.monotonic() - begun
         ended = {name: process.poll() for name, process in running.items()}
     times["down"] = time.monotonic() - begun

@@ -179,7 +179,6 @@ def run(folder, *before, **environment):
             "input_jsonl_fpath": str(data),
             "output_jsonl_fpath": str(folder / "rollouts.jsonl"),
             "route_failures_to_sidecar": True,
-            "disable_health_check": True,
             "environment_routing_mode": "legacy",
             "environment_server_name": scenarios.RELAY,
             "environment_server_routes": {name: name for name in (scenarios.TURN, scenarios.FRAGILE)},
@@ -215,7 +214,8 @@ def run(folder, *before, **environment):
 def surroundings(folder):
     """Return the environment of the bed: nothing that a shell says to OpenTelemetry or to NeMo Gym is meant for it."""
     inherited = {key: os.environ[key] for key in ("PATH", "HOME", "TMPDIR") if key in os.environ}
-    return inherited | {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1"}
+    # One attempt, so that a run which is taken up again has nothing left to do.
+    return inherited | {"BED_FOLDER": str(folder), "HF_HUB_OFFLINE": "1", "NEMO_GYM_MAX_ROLLOUT_ATTEMPTS": "1"}
 
 
 def tracing(folder):

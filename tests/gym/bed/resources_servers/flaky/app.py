@@ -17,6 +17,7 @@ from nemo_gym.base_resources_server import (
     BaseVerifyResponse,
     ResourcesCloseSessionRequest,
     ResourcesCloseSessionResponse,
+    ReverifyMode,
     SimpleResourcesServer,
 )
 from nemo_gym.judge import JudgeError
@@ -48,7 +49,9 @@ class Place(BaseModel):
 
 
 class FlakyConfig(BaseResourcesServerConfig):
-    """Nothing to configure."""
+    """Nothing to configure; a rollout can be verified again."""
+
+    REVERIFY_MODE = ReverifyMode.STATELESS
 
 
 class Flaky(SimpleResourcesServer):
