@@ -14,6 +14,7 @@ __all__ = ["install", "uninstall"]
 _GROUPS: Final = {
     "aiohttp": ("attempts",),
     "nemo_gym.base_environment_server": ("servers", "swallowed"),
+    "nemo_gym.base_resources_server": ("swallowed",),
     "nemo_gym.base_responses_api_agent": ("servers",),
     "nemo_gym.base_responses_api_model": ("swallowed",),
     "nemo_gym.judge": ("swallowed",),

@@ -11,14 +11,18 @@ from gym_failures.ids import new_id
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY
 from gym_failures.instrumentation.nemo_gym.hooks import Hook
 from gym_failures.instrumentation.nemo_gym.identity import value_of
-from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.log import current_log
+from gym_failures.kinds import FailureStage
+from gym_failures.log import FailureLog, current_log
 from gym_failures.marks import cause_of
 from gym_failures.patching import Method
+from gym_failures.records import FailureEvent
 from gym_failures.shapes import lenient_event
 from gym_failures.text import type_name
 
 _GUARD: Final = Guard("nemo_gym_swallowed")
+
+_WATCHED: Final = "_gym_failures_watched"
+"""On a function that is wrapped already: one module has it from another, by name, before that is hooked or after."""
 
 
 # --- Verification. ----------------------------------------------------------------------------------------------------
@@ -26,11 +30,14 @@ _GUARD: Final = Guard("nemo_gym_swallowed")
 
 def _watched_failsafe(failsafe: Method) -> Method:
     """Wrap what turns the error of a judge into a reply: the verification within is watched."""
+    if hasattr(failsafe, _WATCHED):
+        return failsafe
 
     @functools.wraps(failsafe)
     def wrapping(verify: Method, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
         return failsafe(_watched_verification(verify), *args, **kwargs)
 
+    setattr(wrapping, _WATCHED, True)
     return wrapping
 
 
@@ -61,16 +68,7 @@ def _observe_verified(verified: object) -> None:
     kind, log = value_of(verified, "failure_kind"), current_log()
     if not isinstance(kind, str) or not kind or log is None:
         return
-    event = lenient_event(
-        {
-            "event_id": new_id(),
-            "boundary": log.boundary,
-            "failure_kind": kind,
-            "failure_reason": value_of(verified, "failure_reason") or "",
-            "stage": FailureStage.VERIFICATION,
-            "operation": log.operation,
-        }
-    )
+    event = _event(log, kind, value_of(verified, "failure_reason"), FailureStage.VERIFICATION)
     if value_of(verified, "mask_sample"):
         log.fail(event)
     else:
@@ -132,17 +130,17 @@ def _observing_episode(respond: Method) -> Method:
         error, log = sys.exception(), current_log()
         if log is not None:
             with _GUARD:
-                log.fail(_error_of_episode(failure, error))
+                log.fail(_failure_of_episode(log, failure, error))
         return respond(server, request, failure, *args, **kwargs)
 
     return observing
 
 
-def _error_of_episode(failure: object, error: BaseException | None) -> BaseException:
+def _failure_of_episode(log: FailureLog, failure: object, error: BaseException | None) -> BaseException | FailureEvent:
     """Return what an episode failed with: an unexpected exception itself, else the failure that NeMo Gym tells.
 
-    It tells one where an exception of its own carries it, whose causes are the failure's, and where the time that it
-    gives is over, which alone is worth another attempt.
+    It tells one where an exception of its own carries it, whose causes are the failure's; where the time that it gives
+    is over, which alone is worth another attempt; and where there is no exception.
     """
     carried = error is not None and value_of(error, "failure") is failure
     ran_out = isinstance(error, TimeoutError) and not value_of(failure, "terminal")
@@ -152,20 +150,30 @@ def _error_of_episode(failure: object, error: BaseException | None) -> BaseExcep
     kind = value_of(failure, "failure_kind")
     if not kind:
         kind = kinds.AGENT_TIMEOUT if ran_out and stage is None else kinds.ENVIRONMENT_SERVER_FAILED
-    told = FailureError(
-        kind,
-        boundary=FailureBoundary.ENVIRONMENT,
-        reason=value_of(failure, "failure_reason") or "",
-        stage=stage,
-        exception_type=None if error is None else type_name(error),
-    )
-    if error is not None:
-        told.__cause__ = cause_of(error)
+    event = _event(log, kind, value_of(failure, "failure_reason"), stage)
+    if error is None:
+        return event
+    told = FailureError.of(event.model_copy(update={"exception_type": type_name(error)}))
+    told.__cause__ = cause_of(error) if carried else None  # a time-out is caused by how it is made
     return told
+
+
+def _event(log: FailureLog, kind: str, reason: object, stage: object) -> FailureEvent:
+    return lenient_event(
+        {
+            "event_id": new_id(),
+            "boundary": log.boundary,
+            "failure_kind": kind,
+            "failure_reason": reason or "",
+            "stage": stage,
+            "operation": log.operation,
+        }
+    )
 
 
 HOOKS: Final = {
     "nemo_gym.judge": (Hook("judge_failsafe", _watched_failsafe),),
+    "nemo_gym.base_resources_server": (Hook("judge_failsafe", _watched_failsafe),),
     "nemo_gym.base_responses_api_model": (
         Hook("synthesize_responses_failure_sse", _observing_failed_stream),
         Hook("SimpleResponsesAPIModel._invoke_chat_completions", _observing_completion),
