@@ -151,10 +151,17 @@ def test_an_api_of_another_version_is_left_alone(tmp_path, environment_with_the_
     assert "Traceback" not in ended.errors.partition("Exception in ASGI")[0]
 
 
+def test_this_package_alone_is_completed(tmp_path, environment_without):
+    """An environment in which this package is installed without its extras gets the rest."""
+    told = ran(environment_without(*OURS[2:]), ROUND_TRIP, env=hooked(tmp_path, **SERVER)).told()
+    assert told["report"] is not None
+    assert len(files(tmp_path)) == 1
+
+
 LENDERS = {
     "another Python": (
-        ".cpython-39-x86_64-linux-gnu.so:/lib",
-        "is for another Python (.cpython-39-x86_64-linux-gnu.so,",
+        "cpython-39-x86_64-linux-gnu:/lib",
+        "is for another Python (cpython-39-x86_64-linux-gnu,",
     ),
     "nobody": ("", "nothing lends it"),
 }

@@ -18,6 +18,17 @@ _PARTS_OF_RAY = frozenset({"_private", "autoscaler", "core", "dashboard", "scrip
 """Folders of the package `ray` that hold programs: its workers, dashboards and monitors."""
 
 
+_NEEDED = (
+    "gym_failures",
+    "opentelemetry.exporter.otlp.proto.http",
+    "opentelemetry.instrumentation.aiohttp_client",
+    "opentelemetry.instrumentation.fastapi",
+    "opentelemetry.sdk",
+    "pydantic",
+    "wrapt",
+)
+"""What a process is traced with."""
+
 _OFF = "_GYM_FAILURES_OFF"
 """Is set in a process whose children are to be left alone too."""
 
@@ -54,15 +65,22 @@ def begin() -> None:
 
 
 def _missing() -> "str | None":
-    """Return why this package cannot be had here; None if it is there, or can be borrowed."""
-    from importlib.util import find_spec
-
-    if find_spec("gym_failures") is not None:
+    """Have what is missing here borrowed; return why this package cannot be had, None if it can."""
+    if all(_is_here(name) for name in _NEEDED):
         return None
     import gym_failures_lending  # type: ignore[import-not-found]  # beside this file
 
     reason = gym_failures_lending.borrow(os.environ)
-    return None if reason is None else f"it is not installed here, and {reason}"
+    return None if reason is None or _is_here("gym_failures") else f"it is not installed here, and {reason}"
+
+
+def _is_here(name: str) -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:  # not even the package that it is in
+        return False
 
 
 def _part_of_ray() -> str:

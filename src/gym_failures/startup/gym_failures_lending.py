@@ -45,13 +45,16 @@ OTHERS = (
 )
 """What this package and OpenTelemetry's need beside their families, as of any version that is supported."""
 
+_BUILD = EXTENSION_SUFFIXES[0].split(".")[1]
+"""Version and build of this Python, as the names of compiled modules have it."""
+
 _ASKED = ("gym-failures", "opentelemetry-", "wrapt")
 """How names of distributions begin whose entry points and versions are asked for."""
 
 
 def offer(folders: "Iterable[str]") -> str:
     """Return the value of the variable by which this Python lends what is in `folders`."""
-    return os.pathsep.join([EXTENSION_SUFFIXES[0], *folders])
+    return os.pathsep.join([_BUILD, *folders])
 
 
 def borrow(environ: "Mapping[str, str]") -> "str | None":
@@ -59,8 +62,8 @@ def borrow(environ: "Mapping[str, str]") -> "str | None":
     build, *folders = environ.get(VARIABLE, "").split(os.pathsep)
     if not folders:
         return "nothing lends it"
-    if build != EXTENSION_SUFFIXES[0]:
-        return f"that of `gym-failures run` is for another Python ({build}, not {EXTENSION_SUFFIXES[0]})"
+    if build != _BUILD:
+        return f"that of `gym-failures run` is for another Python ({build}, not {_BUILD})"
     sys.meta_path.append(Lent(folders))
     return None
 
