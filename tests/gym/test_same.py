@@ -92,8 +92,7 @@ def test_other_files_are_the_same(plain, traced):
 
 def test_rows_are_read_by_nemo_gym_as_ever(traced):
     """A run that is taken up again has nothing left to do, and rows with our keys are verified again and kept."""
-    rows = [*lines(traced.folder / "rollouts.jsonl"), *lines(traced.folder / "rollouts_failures.jsonl")]
-    assert len(rows) == len(scenarios.ROLLOUTS)
+    assert len(traced.all_rows) == len(scenarios.ROLLOUTS)
     assert KEYS[0] in {key for row in lines(traced.folder / "well.jsonl") for key in row}
     well = {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(traced.folder / "well.jsonl")}
     assert {scenarios.ROLLOUTS[row["_ng_task_index"]] for row in lines(traced.folder / "verified.jsonl")} == well

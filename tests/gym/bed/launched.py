@@ -24,12 +24,19 @@ SERVERS = {
     scenarios.RELAY: ("environment_servers", "legacy_agent"),
 }
 """Type and implementation of each server. The last is NeMo Gym's own: here everything starts Ray in any case."""
+WORKERS = 2
+"""Processes of the environment server: uvicorn imports the app anew in each."""
+ATTEMPTS = 2
+"""How often a rollout that fails is collected."""
 PATIENCE = 240
 """Longest time that the servers may take to be ready, in seconds; they take half a minute on a machine of their own."""
 
 
 def launch(folder):
-    """Collect the rollouts in `folder`, with `gym-failures run --` in front of both commands; return what it left."""
+    """Collect the rollouts in `folder`, and those that failed once more; return what that left.
+
+    `gym-failures run --` stands in front of each command.
+    """
     (head,) = free_ports(0)
     config, data = folder / "bed.yaml", folder / "data.jsonl"
     (folder / "resources_servers").symlink_to(run.HERE / "resources_servers")
@@ -37,12 +44,13 @@ def launch(folder):
     with Provider() as provider:
         config.write_text(json.dumps(_config(folder, head, provider.url)))
         with _servers(folder, config, head):
-            _gym(
-                folder, "eval", "run", "--no-serve", "--no-health-check",
-                "--config", config, "--input", data, "--output", folder / "rollouts.jsonl",
-                "+route_failures_to_sidecar=true",
-                "+environment_routing_mode=legacy", f"+environment_server_name={scenarios.RELAY}",
-            ).wait(PATIENCE)  # fmt: skip
+            for again in ((), ("--resume",)):
+                _gym(
+                    folder, "eval", "run", "--no-serve", "--no-health-check", *again,
+                    "--config", config, "--input", data, "--output", folder / "rollouts.jsonl",
+                    "+route_failures_to_sidecar=true",
+                    "+environment_routing_mode=legacy", f"+environment_server_name={scenarios.RELAY}",
+                ).wait(PATIENCE)  # fmt: skip
         return run.Run(folder, _output(folder), provider.seen, provider.metrics, scenarios=ROLLOUTS)
 
 
@@ -53,6 +61,8 @@ def _config(folder, head, provider):
     for name, (kind, implementation) in SERVERS.items():
         ((_, settings),) = whole[name][kind].items()
         config[name] = {kind: {implementation: settings}}
+        if name == scenarios.RELAY:
+            settings["num_workers"] = WORKERS
         environment = folder / "environments" / kind / implementation / ".venv"
         environment.parent.mkdir(parents=True)
         environment.symlink_to(WITHOUT_US.folder)
@@ -90,7 +100,7 @@ def _gym(folder, *words):
         return subprocess.Popen(
             [*run.tracing(folder), "gym", *words],
             cwd=folder,  # where the commands leave what they write
-            env=run.surroundings(folder) | {"PATH": path},
+            env=run.surroundings(folder) | {"PATH": path, "NEMO_GYM_MAX_ROLLOUT_ATTEMPTS": str(ATTEMPTS)},
             stdout=log,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,

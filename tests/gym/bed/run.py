@@ -133,10 +133,14 @@ class Run:
         return json.loads((self.folder / "found.json").read_text())
 
     @cached_property
+    def all_rows(self):
+        """Rows of rollouts, of both files that the collection writes."""
+        return [*lines(self.folder / "rollouts.jsonl"), *lines(self.folder / "rollouts_failures.jsonl")]
+
+    @cached_property
     def rows(self):
-        """Rows of rollouts, of both files that the collection writes, by scenario."""
-        rows = [*lines(self.folder / "rollouts.jsonl"), *lines(self.folder / "rollouts_failures.jsonl")]
-        return {self.scenarios[row["_ng_task_index"]]: row for row in rows}
+        """The last row of each rollout, by scenario."""
+        return {self.scenarios[row["_ng_task_index"]]: row for row in self.all_rows}
 
     @cached_property
     def failed(self):
