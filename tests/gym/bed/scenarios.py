@@ -12,6 +12,8 @@ TURN = "turn"
 FRAGILE = "fragile"
 """As TURN, with a resources server of its own, which dies."""
 
+# No judge that fails on the route TURN: what the verifier then says ends NeMo Gym 0.7.0's whole collection, because the
+# result of an episode has keys that are the collection's own (`rollout_collection._episode_record`).
 ROLLOUTS = (
     "relay-ok",
     "relay-m401",
