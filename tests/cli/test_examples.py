@@ -21,6 +21,7 @@ ELSEWHERE = (
     "gym-failures doctor",
     "gym-failures export",
     "gym-failures report",
+    "gym-failures rows",
     "gym-failures run",
     "--follow",
     "curl",

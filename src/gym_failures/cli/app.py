@@ -17,6 +17,7 @@ from gym_failures.cli.doctor import doctor
 from gym_failures.cli.export import export
 from gym_failures.cli.kinds import kinds
 from gym_failures.cli.report import report
+from gym_failures.cli.rows import rows
 from gym_failures.cli.run import run as run_command
 from gym_failures.cli.show import show
 from gym_failures.cli.terminal import NobodyReadsError, out, plain
@@ -99,6 +100,11 @@ app.command(
         "gym-failures export --to http://localhost:4318 rollouts.jsonl",
     )
 )(export)
+app.command(
+    epilog=_examples(
+        "gym-failures rows rollouts.jsonl traces > told.jsonl && gym-failures show told.jsonl",
+    )
+)(rows)
 app.command(
     epilog=_examples(
         "gym-failures doctor",

@@ -43,6 +43,17 @@ def write(text: str) -> None:
         raise NobodyReadsError from None
 
 
+def write_line(line: bytes) -> None:
+    """Write a line to standard output as it is, whatever its encoding; nothing where that is closed."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise NobodyReadsError from None
+
+
 def plain(text: str) -> str:
     """Return `text` from elsewhere so that a terminal only shows it: each character that does more is written out."""
     return _UNSAFE.sub(lambda found: " " if found[0] in "\r\n\t" else ascii(found[0])[1:-1], text)

@@ -1,0 +1,89 @@
+"""What `rows` puts into saved rows."""
+
+import json
+
+import pytest
+
+from gym_failures.rows import read_row
+from tests.cli.conftest import as_line
+from tests.spans import failure, server, told
+
+FAILED = server(1, None, told(failure("m", kind="cancelled")), told(failure("a", "m"), at=1), own="a", rollout="3-1")
+RECOVERED = server(2, None, told(failure("x")), rollout="r2", trace="2" * 32)
+OTHER = server(3, None, told(failure("y")), own="y", rollout="r9", trace="9" * 32)
+
+FINE = b'{ "reward":1.0,  "_ng_task_index": 7, "_ng_rollout_index": 0, "text": "\xe6\xa8\xa1" }'
+ROW = {"reward": 0.0, "_ng_task_index": 3, "_ng_rollout_index": 1, "nan": float("nan"), "text": "模"}
+NAMED = {"reward": 1.0, "_ng_rollout_id": "r2"}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """Give what writes lines to a file of rows and returns its path."""
+
+    def write(*lines):
+        path = tmp_path / "rollouts.jsonl"
+        path.write_bytes(
+            b"".join((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines)
+        )
+        return path
+
+    return write
+
+
+def test_failures_stand_in_the_rows_of_their_rollouts(command, write, saved):
+    """A row gets what its rollout's trace tells, own failure, trace and all; other rows are printed as they are."""
+    ended = command("rows", saved(FINE, ROW, NAMED), write(FAILED, RECOVERED, OTHER))
+    assert ended.status == 0
+    fine, failed, recovered = ended.output.splitlines()
+    assert fine.encode() == FINE
+    report, trace_id = read_row(json.loads(failed))
+    assert (report.failure_id, set(report.events), trace_id) == ("a", {"m", "a"}, FAILED.trace_id)
+    report, trace_id = read_row(json.loads(recovered))
+    assert (report.failure_id, set(report.events), trace_id) == (None, {"x"}, RECOVERED.trace_id)
+    assert ended.errors == "rows with failures: 2; rollouts of the traces without a row: 1\n"
+
+
+def test_nothing_else_in_a_row_changes(command, write, saved):
+    """Without our keys, a row that was told of is what it was, in its order."""
+    (line,) = command("rows", saved(ROW), write(FAILED)).output.splitlines()
+    kept = {key: value for key, value in json.loads(line).items() if not key.startswith("_ng_failure")}
+    assert json.dumps(kept) == json.dumps(ROW)
+
+
+def test_doing_it_twice_changes_nothing(command, write, saved):
+    """Rows that have their failures already come out the same."""
+    first = command("rows", saved(ROW, NAMED), write(FAILED, RECOVERED)).output
+    assert command("rows", saved(*first.encode().splitlines()), write(FAILED, RECOVERED)).output == first
+
+
+def test_rows_are_read_back(command, write, saved):
+    """What was put into rows is shown from them as from the traces."""
+    told_rows = saved(*command("rows", saved(ROW), write(FAILED)).output.encode().splitlines())
+    shown = command("show", told_rows)
+    assert "rollout 3-1  cancelled at agent" in shown.output
+    assert "agent_run_error at agent" in shown.output
+
+
+def test_lines_that_are_no_rows_are_left(command, write, saved):
+    """A damaged line is printed as it is and counted; with `--strict` it is an error."""
+    lines = (b"junk", b"[]", b"")
+    path = saved(*lines)
+    ended = command("rows", "--strict", path, write(FAILED))
+    assert ended.status == 4
+    assert ended.output == "junk\n[]\n\n"
+    assert ended.errors.endswith("gym-failures: lines that are no rows, left as they are: 2\n")
+    assert command("rows", path, write(FAILED)).status == 0
+
+
+def test_rows_that_are_not_there(command, write, tmp_path):
+    """A file of rows that cannot be read is wrong use."""
+    ended = command("rows", tmp_path / "nowhere.jsonl", write(FAILED))
+    assert (ended.status, ended.output) == (2, "")
+    assert "No such file" in ended.errors
+
+
+def test_traces_from_standard_input(command, saved):
+    """Traces may come from standard input."""
+    ended = command("rows", saved(ROW), "-", given=as_line(FAILED).encode())
+    assert "rows with failures: 1;" in ended.errors
