@@ -102,8 +102,9 @@ def _observing_completion(invoke: Method) -> Method:
         except Exception as error:
             with _GUARD:
                 exchange = request.scope.get(SCOPE_KEY)
-                if exchange is not None and exchange.begun and not _is_refusal(error):
-                    exchange.log.fail(error)
+                if exchange is not None and not _is_refusal(error):
+                    # Before that, whoever waits for it raises it, and what becomes of the request is seen there.
+                    (exchange.log.fail if exchange.begun else exchange.log.observe_failure)(error)
             raise
 
     return observing
