@@ -87,12 +87,12 @@ def _telling_failed_row(make_row: Method) -> Method:
     """Wrap what makes the row of a rollout that did not come back."""
 
     @functools.wraps(make_row)
-    def telling(error: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
-        row = make_row(error, *args, **kwargs)
+    def telling(exc: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+        row = make_row(exc, *args, **kwargs)
         with _GUARD:
-            rollout = of_error(error)
+            rollout = of_error(exc)
             if rollout is not None:
-                row.update(rollout.fail(error, row))
+                row.update(rollout.fail(exc, row))
         return row
 
     return telling

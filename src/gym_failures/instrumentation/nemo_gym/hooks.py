@@ -19,8 +19,9 @@ Wrap = Callable[[Method], Method]
 class Hook:
     """One function that is wrapped: its place in a module, and what is put round it.
 
-    `place` is the name of a function, or of a class and its method with a dot between. What is not there, as in
-    a version that we do not know, is said once, and costs only what this hook gives.
+    `place` is the name of a function, or of a class and its method with a dot between. What is put round it calls each
+    parameter, but the one that is bound, as the function does. What is not there, as in a version that we do not know,
+    is said once, and costs only what this hook gives.
     """
 
     __slots__ = ("_place", "_wrap")

@@ -34,8 +34,8 @@ def _watched_failsafe(failsafe: Method) -> Method:
         return failsafe
 
     @functools.wraps(failsafe)
-    def wrapping(verify: Method, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
-        return failsafe(_watched_verification(verify), *args, **kwargs)
+    def wrapping(verify_fn: Method, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+        return failsafe(_watched_verification(verify_fn), *args, **kwargs)
 
     setattr(wrapping, _WATCHED, True)
     return wrapping
