@@ -11,6 +11,7 @@ import pytest
 from gym_failures import startup
 from gym_failures.cli import exits
 from gym_failures.cli.run import environment
+from gym_failures.enabling.process import RUN_ID
 from tests.run.programs import COMMAND, ran, surroundings
 
 HOOK = str(Path(startup.__file__).parent)
@@ -84,3 +85,10 @@ def test_the_path_is_kept(name):
     assert made["PYTHONPATH"].split(os.pathsep) == expected
     assert made["OTHER"] == "kept"
     assert Path(made["GYM_FAILURES_TRACES"]).is_absolute()
+
+
+def test_a_run_within_a_run():
+    """Every call has an id of its own, and one within another keeps the outer one's."""
+    outer = environment({}, Path("traces"))
+    assert outer[RUN_ID] != environment({}, Path("traces"))[RUN_ID]
+    assert environment(outer, Path("traces")) == outer

@@ -6,7 +6,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from opentelemetry.sdk.metrics.export import MetricExportResult
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from gym_failures import guard, limits
@@ -116,6 +116,13 @@ def test_who_has_answered():
         exporter.export("batch", timeout=1)
         seen.append(bool(answers))
     assert seen == [False, True, True, False, True]
+
+
+def test_a_reader_that_is_asked_for_its_counts():
+    """What exports nothing by itself, such as a reader for Prometheus, answers nothing and is left as it is."""
+    answers, reader = Answers(), InMemoryMetricReader()
+    assert answers.watch(reader) is reader
+    assert not answers
 
 
 @pytest.mark.usefixtures("said")

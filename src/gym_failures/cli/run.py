@@ -15,6 +15,7 @@ from gym_failures.cli import exits
 from gym_failures.cli.extras import needs
 from gym_failures.cli.terminal import err, plain
 from gym_failures.config import Config, ConfigError
+from gym_failures.enabling.process import RUN_ID
 from gym_failures.startup import gym_failures_lending as lending
 
 _NEEDED: Final = (
@@ -60,6 +61,7 @@ def environment(given: Mapping[str, str], traces: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([hook, *others]),
         "GYM_FAILURES_TRACES": str(traces.absolute()),  # a server's working folder is its own
         lending.VARIABLE: lending.offer(_folders()),
+        RUN_ID: given.get(RUN_ID) or os.urandom(6).hex(),
     }
 
 

@@ -25,8 +25,10 @@ class Answers:
         return any(self._last.values())
 
     def watch(self, exporter: Any) -> Any:  # noqa: ANN401 - exporters of spans and of metrics share a shape alone
-        """Return `exporter`, whose results are remembered from now on."""
-        export = exporter.export
+        """Return `exporter`, whose results are remembered from now on; a reader that others ask has none."""
+        export = getattr(exporter, "export", None)
+        if export is None:
+            return exporter
 
         def watched(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as above
             result = export(*args, **kwargs)

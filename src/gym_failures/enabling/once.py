@@ -19,7 +19,8 @@ class Once:
         self._begun = False
         self.done = False
         """Whether it has been called, and has returned."""
-        os.register_at_fork(after_in_child=self._renew)
+        if hasattr(os, "register_at_fork"):  # not on Windows, where nothing forks
+            os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
         self._lock = threading.RLock()  # whoever held it is not in this process

@@ -11,6 +11,9 @@ _NAME: Final = "NEMO_GYM_CONFIG_PATH"
 _CONFIGURATION: Final = "NEMO_GYM_CONFIG_DICT"
 """Holds the configuration of all servers, as the YAML that OmegaConf writes: in blocks, a key a line."""
 
+RUN_ID: Final = "_GYM_FAILURES_RUN_ID"
+"""Holds the id of one call of `gym-failures run`, for all processes below it."""
+
 _BOUNDARIES: Final = {
     "environment_servers": FailureBoundary.ENVIRONMENT,
     "resources_servers": FailureBoundary.RESOURCES_SERVER,

@@ -17,14 +17,14 @@ from gym_failures import limits
 from gym_failures._version import __version__
 from gym_failures.enabling.exporters import chosen, made, receivers
 from gym_failures.enabling.flushing import Answers, Flush
-from gym_failures.enabling.process import Process
+from gym_failures.enabling.process import RUN_ID, Process
 from gym_failures.enabling.span_file import SpanFile
 from gym_failures.guard import warn_once
 
 _GROUP: Final = "nemo-gym"
 """The service of which each server is a part, unless OTEL_SERVICE_NAME says another; NeMo Gym's own default."""
-_RUN_IDS: Final = ("NEMO_GYM_OTEL_RUN_ID", "NEMO_LENS_RUN_ID", "SLURM_JOB_ID")
-"""Where NeMo Gym and nemo-lens look for the id of a run, in their order."""
+_RUN_IDS: Final = ("NEMO_GYM_OTEL_RUN_ID", "NEMO_LENS_RUN_ID", "SLURM_JOB_ID", RUN_ID)
+"""Where NeMo Gym and nemo-lens look for the id of a run, in their order, and the one that `gym-failures run` makes."""
 
 
 def somebody_has() -> bool:
