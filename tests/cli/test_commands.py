@@ -5,8 +5,8 @@ import re
 import pytest
 
 from gym_failures import limits
-from tests.cli.conftest import as_line
 from tests.spans import failure, relayed, server, span, told
+from tests.stored import as_line
 
 JUNK = "junk"
 

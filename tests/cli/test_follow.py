@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
+from tests.stored import as_line
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
 

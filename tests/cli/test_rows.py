@@ -5,8 +5,8 @@ import json
 import pytest
 
 from gym_failures.rows import read_row
-from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
+from tests.stored import as_line
 
 FAILED = server(1, None, told(failure("m", kind="cancelled")), told(failure("a", "m"), at=1), own="a", rollout="3-1")
 RECOVERED = server(2, None, told(failure("x")), rollout="r2", trace="2" * 32)

@@ -155,6 +155,29 @@ def test_a_missing_extra_is_named(module, arguments, extra):
     )
 
 
+DATA = Path(__file__).parents[1] / "data"
+
+
+@pytest.mark.parametrize(
+    ("blocked", "module", "file", "extra"),
+    [
+        ("google", "opentelemetry.proto", "collector.pb", "proto"),
+        ("backports", "backports.zstd", "collector.json.zst", "zstd"),
+    ],
+)
+def test_a_format_s_missing_extra_is_named(blocked, module, file, extra):
+    """Where a file's format needs more than the command itself, the extra that is named is the format's."""
+    code = "import sys; sys.modules['compression'] = None" + WITHOUT.format(
+        module=blocked, arguments=["show", str(DATA / file)]
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"gym-failures: {module} is not installed; it comes with the extra {extra}:"
+        f" pip install 'gym-failures[{extra}]'\n"
+    )
+
+
 def test_a_fault_of_ours_is_no_missing_extra():
     """A module of this package that cannot be found is a fault, and no extra is blamed for it."""
     code = "import sys; sys.modules['gym_failures.cli.app'] = None; from gym_failures.cli import main; main()"

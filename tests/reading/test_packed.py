@@ -12,8 +12,8 @@ from gym_failures import limits
 from gym_failures.reading import Skip, read_files, read_reports
 from gym_failures.reading.sources.stream import NOBODY, Stream
 from gym_failures.reading.sources.unpacking import unpacked
-from tests.cli.conftest import as_line
 from tests.spans import failure, server, told
+from tests.stored import as_line
 
 LINES = [
     as_line(server(number, None, told(failure(f"f{number}")), own=f"f{number}", trace=f"{number:032x}")).encode()

@@ -25,7 +25,8 @@ from gym_failures.cli.terminal import NobodyReadsError, out, plain
 app = typer.Typer(
     name="gym-failures",
     help="Show and count the failures of NeMo Gym, with their causes, from the traces of its servers.",
-    epilog="Ends with status 0, or with 1 if the answer is no, 2 if it is called wrongly, 3 if nothing can be read.",
+    epilog="Ends with status 0, or with 1 if the answer is no, 2 if it is called wrongly, 3 if nothing can be read,"
+    " 4 with --strict if something cannot be read, 5 if the output cannot be written.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # theirs show local variables, which can hold secrets

@@ -58,6 +58,9 @@ def ask(url: str, choice: Choice) -> "Found":
 @contextmanager
 def _progress(services: list[str]) -> Iterator[Iterator[str]]:
     console = err()
+    if not console.is_terminal:  # Where a bar is only disabled, an older rich still leaves an empty line.
+        yield iter(services)
+        return
     columns = (TextColumn("asking Jaeger"), BarColumn(), MofNCompleteColumn(), TextColumn("services"))
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         yield iter(progress.track(services))

@@ -17,7 +17,7 @@ try:
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 except ModuleNotFoundError as error:
-    raise MissingExtraError("OTLP protobuf", error.name or "opentelemetry.proto", "proto") from error
+    raise MissingExtraError("OTLP protobuf", "opentelemetry.proto", "proto") from error
 
 if TYPE_CHECKING:
     from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
