@@ -212,6 +212,8 @@ def rebuilding() -> bool:
 
 
 if __name__ == "__main__":
+    if duckdb is None:
+        print("DuckDB is not installed, so nothing is compared with it\n")
     gym, lone = partial(rollouts, SPANS, FAILING), partial(spans, SPANS, of_trace=OF_LONE_TRACE)
     fast = [reading("rollouts of a Gym", gym, layout, judged=True) for layout in LAYOUTS]
     for layout in LAYOUTS:
