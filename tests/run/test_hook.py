@@ -119,6 +119,30 @@ def test_rays_modules_are_left_alone(tmp_path):
     assert not ended.errors
 
 
+FINDER = """
+import sys
+from importlib.machinery import ModuleSpec
+
+class Loader:
+    def exec_module(self, module):
+        module.answer = 42
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        return ModuleSpec(name, Loader()) if name == "aiohttp" else None
+
+sys.meta_path.insert(1, Finder())
+"""
+
+
+def test_a_module_that_somebody_else_loads(tmp_path, foreign):
+    """A library from a finder and a loader that have no more than they must have is imported as ever."""
+    program = "import aiohttp; print(aiohttp.answer, type(aiohttp.__loader__).__name__)"
+    env = hooked(tmp_path, PYTHONPATH=str(foreign(FINDER)), GYM_FAILURES_ENABLED="false")
+    ended = ran(sys.executable, "-c", program, env=env)
+    assert (ended.output, ended.errors) == ("42 Loader\n", "")
+
+
 def test_an_import_that_fails_fails_as_ever(tmp_path):
     """A library that cannot be imported raises its own error, and nothing is switched on."""
     (tmp_path / "aiohttp.py").write_text("raise ImportError('theirs')")

@@ -138,7 +138,8 @@ class _Loader:
         return getattr(self._loader, name)
 
     def create_module(self, spec: "Any") -> "Any":
-        return self._loader.create_module(spec)
+        create = getattr(self._loader, "create_module", None)  # it may be left out
+        return None if create is None else create(spec)
 
     def exec_module(self, module: "Any") -> None:
         module.__spec__.loader = module.__loader__ = self._loader
