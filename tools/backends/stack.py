@@ -219,12 +219,12 @@ class Collector(Process):
             },
         )
 
-    def metrics(self) -> dict[str, float]:
-        """Return what it tells of itself: each metric by name, summed over its labels."""
+    def metrics(self, **labels: str) -> dict[str, float]:
+        """Return what it tells of itself: each metric by name, summed over the series that have `labels`."""
         found: dict[str, float] = {}
         with get(f"http://{self.telemetry}/metrics") as answer:
             for line in answer.read().decode().splitlines():
-                if not line.startswith("#"):
+                if not line.startswith("#") and all(f'{key}="{value}"' in line for key, value in labels.items()):
                     name, _, value = line.rpartition(" ")
                     name = name.partition("{")[0]
                     found[name] = found.get(name, 0.0) + float(value)
