@@ -26,17 +26,18 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind
 
 from backends.programs import MissingProgramError
-from backends.stack import Collector
+from backends.stack import Collector, Jaeger
 from gym_failures.config import Config
 from gym_failures.ids import new_id
-from gym_failures.reading import read_reports
 from gym_failures.recorder import FailureRecorder
 from gym_failures.records import FailureEvent
+from gym_failures.semconv import FAILURE_ID
 
 TRACES: Final = 20_000
 SPANS_A_TRACE: Final = 5
 FAILING_TRACES: Final = TRACES * SPANS_A_TRACE // 100
-"""One failing span each, so that one span in a hundred fails."""
+"""One failing span each, so that one span in a hundred fails; as many as one search in Jaeger returns."""
+KIND: Final = "provider_unavailable"
 BATCH: Final = 512
 """Spans of one request; what the SDK sends."""
 SENDERS: Final = 4
@@ -54,7 +55,7 @@ receivers:
     protocols: {grpc: {endpoint: "${env:GYM_COLLECTOR_GRPC}"}, http: {endpoint: "${env:GYM_COLLECTOR_HTTP}"}}
 service:
   extensions: [health_check]
-  pipelines: {traces: {receivers: [otlp], exporters: [EXPORTER]}}
+  pipelines: {traces: {receivers: [otlp], processors: PROCESSORS, exporters: [otlp_grpc]}}
   telemetry:
     metrics:
       readers:
@@ -62,12 +63,14 @@ service:
             exporter:
               prometheus: {host: 127.0.0.1, port: "${env:GYM_COLLECTOR_TELEMETRY_PORT}", without_type_suffix: false}
 """
-PASSING_ON: Final = (
+SENDING: Final = (
     'exporters: {otlp_grpc: {endpoint: "${env:GYM_COLLECTOR_GATEWAY}", tls: {insecure: true}, compression: zstd}}'
-    + ENDS.replace("EXPORTER", "otlp_grpc")
 )
-FORGETTING: Final = "exporters: {debug: {verbosity: basic}}" + ENDS.replace("EXPORTER", "debug")
-WRITING: Final = "exporters: {file: {path: ./kept.jsonl}}" + ENDS.replace("EXPORTER", "file")
+PASSING_ON: Final = SENDING + ENDS.replace("PROCESSORS", "[]")
+FORGETTING: Final = (
+    SENDING + "\nprocessors: {filter: {traces: {span: ['true']}}}" + ENDS.replace("PROCESSORS", "[filter]")
+)
+"""It drops every span on arrival, so that nothing is left to send."""
 
 
 class Row(NamedTuple):
@@ -91,7 +94,7 @@ def make_load() -> tuple[list[bytes], set[str]]:
             for step in range(SPANS_A_TRACE - 1):
                 tracer.start_span(f"step {step}", attributes={"step": step, "model": "m", "tokens": 100}).end()
             if number % (TRACES // FAILING_TRACES) == 0:
-                event = FailureEvent(event_id=new_id(), failure_kind="provider_unavailable", boundary="model")
+                event = FailureEvent(event_id=new_id(), failure_kind=KIND, boundary="model")
                 recorder.write(event, span=span)
                 recorder.summarize(span, event)
                 failures.add(event.event_id)
@@ -132,16 +135,15 @@ def passed(agent: Collector, gateway: Collector, requests: list[bytes]) -> float
 
 
 @contextmanager
-def chain(folder: Path, *, shipped: bool) -> Iterator[tuple[Collector, Collector]]:
-    """Run an agent and a gateway: those that are shipped, or those that only pass spans on."""
+def chain(folder: Path, jaeger: Jaeger | None) -> Iterator[tuple[Collector, Collector]]:
+    """Run an agent and a gateway: those that are shipped, in front of `jaeger`; None: those that only pass spans on."""
     with ExitStack() as running:
-        if shipped:
-            sink = running.enter_context(own(WRITING, folder / "sink", {}))
-            to = {"JAEGER": sink.grpc, "PROMETHEUS": "http://127.0.0.1:9/"}
+        if jaeger is not None:
+            to = {"JAEGER": jaeger.grpc, "PROMETHEUS": "http://127.0.0.1:9/"}
             gateway = running.enter_context(Collector("gateway.yaml", folder, to=to))
             yield running.enter_context(Collector("agent.yaml", folder, to={"GATEWAY": gateway.grpc})), gateway
         else:
-            gateway = running.enter_context(own(FORGETTING, folder / "gateway", {}))
+            gateway = running.enter_context(own(FORGETTING, folder / "gateway", {"GATEWAY": "127.0.0.1:9"}))
             yield running.enter_context(own(PASSING_ON, folder / "agent", {"GATEWAY": gateway.grpc})), gateway
 
 
@@ -153,11 +155,12 @@ def own(configuration: str, folder: Path, to: dict[str, str]) -> Collector:
     return Collector(file, folder, to=to)
 
 
-def arrived(folder: Path, expected: int) -> set[str]:
-    """Return the ids of the failures that came out behind the gateway, once as many are there or time is up."""
+def arrived(jaeger: Jaeger, expected: int) -> set[str]:
+    """Return the ids of the failures that Jaeger has, once as many are there or time is up."""
     deadline = time.perf_counter() + ARRIVE_WITHIN
     while True:
-        found = {event for failed in read_reports(folder / "sink" / "kept.jsonl") for event in failed.report.events}
+        spans = [span for trace in jaeger.find("bench", failure_kind=KIND) for span in trace["spans"]]
+        found = {tag["value"] for span in spans for tag in span["tags"] if tag["key"] == FAILURE_ID}
         if len(found) >= expected or time.perf_counter() > deadline:
             return found
         time.sleep(0.5)
@@ -169,11 +172,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         try:
-            with chain(folder / "bare", shipped=False) as (agent, gateway):
+            with chain(folder / "bare", None) as (agent, gateway):
                 bare = Row("two Collectors that pass spans on", passed(agent, gateway, requests))
-            with chain(folder / "ours", shipped=True) as (agent, gateway):
+            with Jaeger(folder, storage="memory") as jaeger, chain(folder / "ours", jaeger) as (agent, gateway):
                 ours = Row("agent.yaml and gateway.yaml", passed(agent, gateway, requests))
-                found = arrived(folder / "ours", len(failures))
+                found = arrived(jaeger, len(failures))
         except MissingProgramError as missing:
             sys.exit(str(missing))
     spans = TRACES * SPANS_A_TRACE

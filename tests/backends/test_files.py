@@ -32,13 +32,23 @@ def run(*command, cwd=CONFIG):
 
 @pytest.mark.parametrize("file", COLLECTOR_FILES)
 def test_the_collector_accepts_its_files(file):
-    """`otelcol validate` accepts each file as it is, with no variable set."""
+    """`otelcol validate` accepts each file as it is, with no variable set, also with TLS laid over it."""
     run(COLLECTOR.find(), "validate", f"--config={file}")
+    run(COLLECTOR.find(), "validate", f"--config={file}", "--config=tls.yaml")
+
+
+def test_the_collector_has_what_its_files_use():
+    """The distribution that is built holds each part that a file uses, and no other that would have to be kept safe."""
+    built = yaml.safe_load(run(COLLECTOR.find(), "components"))
+    for section in ("receivers", "processors", "exporters", "connectors", "extensions"):
+        used = {name.partition("/")[0] for file in COLLECTOR_FILES for name in load(file).get(section, ())}
+        assert {part["name"] for part in built[section]} == used
 
 
 def test_jaeger_accepts_its_file():
-    """`jaeger validate` accepts the file as it is, with no variable set."""
+    """`jaeger validate` accepts the file as it is, with no variable set, also with TLS laid over it."""
     run(JAEGER.find(), "validate", "--config=jaeger.yaml")
+    run(JAEGER.find(), "validate", "--config=jaeger.yaml", "--config=tls.yaml")
 
 
 def test_prometheus_accepts_its_files():
