@@ -44,12 +44,14 @@ def _examples(*lines: str) -> str:
 
 
 app.command(
+    short_help="Run rollouts through small servers that fail in many ways.",
     epilog=_examples(
         "gym-failures demo",
         "gym-failures demo --otlp http://localhost:4318",
-    )
+    ),
 )(demo)
 app.command(
+    short_help="Show why rollouts failed, a tree for each.",
     epilog=_examples(
         "gym-failures show agent.jsonl model.jsonl",
         "gym-failures show --by request --all traces/*.jsonl",
@@ -58,63 +60,72 @@ app.command(
         "gym-failures show --jaeger http://localhost:16686 --since 2h --rollout r07",
         "gym-failures show --follow traces",
         "zcat traces.jsonl.gz | gym-failures show -",
-    )
+    ),
 )(show)
 app.command(
+    short_help="Count failures by kind, boundary and more.",
     epilog=_examples(
         "gym-failures count traces/*.jsonl",
         "gym-failures count --by service,kind --since 90d traces",
         "gym-failures count --format prometheus traces",
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
-    )
+    ),
 )(count)
 app.command(
+    short_help="Write a page that shows a run.",
     epilog=_examples(
         "gym-failures report traces",
         "gym-failures report -o monday.html --title 'Monday, 512 rollouts' traces/*.jsonl.gz",
         "gym-failures report --jaeger http://localhost:16686 --since 2h -o now.html",
-    )
+    ),
 )(report)
 app.command(
+    short_help="Compare the failures of two runs.",
     epilog=_examples(
         "gym-failures diff before/ after/",
         "gym-failures diff --exit-code before 'after/*.jsonl' || echo something is new or rose",
         "gym-failures diff --by service,kind --format json before after",
-    )
+    ),
 )(diff)
 app.command(
+    short_help="Show the report that a reply carried.",
     epilog=_examples(
         f"gym-failures decode {EXAMPLE}",
         "curl -si http://localhost:8000/run | gym-failures decode -",
         "gym-failures decode --format json - < reply.txt",
-    )
+    ),
 )(decode)
 app.command(
+    short_help="List the kinds of failures, and when each applies.",
     epilog=_examples(
         "gym-failures kinds",
         "gym-failures kinds 'agent_*' --format json",
-    )
+    ),
 )(kinds)
 app.command(
+    short_help="Send an old run to a Collector or to Jaeger.",
     epilog=_examples(
         "gym-failures export traces",
         "gym-failures export --to http://localhost:4318 rollouts.jsonl",
-    )
+    ),
 )(export)
 app.command(
+    short_help="Put what traces tell into saved rows.",
     epilog=_examples(
         "gym-failures rows rollouts.jsonl traces > told.jsonl && gym-failures show told.jsonl",
-    )
+    ),
 )(rows)
 app.command(
+    short_help="Say whether failures would be seen here, and what to do.",
     epilog=_examples(
         "gym-failures doctor",
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures doctor --format json",
-    )
+    ),
 )(doctor)
 app.command(
     "run",
     context_settings={"allow_interspersed_args": False},  # what stands behind the command is its own
+    short_help="Run a command, and trace the servers that it starts.",
     epilog=_examples(
         "gym-failures run -- gym env start --config my_gym.yaml",
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures run -- python app.py",
