@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
+from aiohttp import ClientResponseError
 from fastapi import HTTPException
+from multidict import CIMultiDict
 from nemo_gym.base_environment_server import BaseEnvironmentServer, BaseEnvironmentServerConfig, HandledEpisodeError
 from nemo_gym.base_resources_server import (
     BaseResourcesServerConfig,
@@ -21,14 +23,15 @@ from nemo_gym.base_resources_server import (
 from nemo_gym.base_responses_api_model import BaseResponsesAPIModelConfig, SimpleResponsesAPIModel
 from nemo_gym.config_types import BaseServerConfig
 from nemo_gym.episode_types import BaseEpisodeRequest, BaseEpisodeResponse, EpisodeFailure
-from nemo_gym.judge import JudgeError
-from nemo_gym.server_utils import ServerClient
+from nemo_gym.judge import JudgeError, reraise_judge_errors
+from nemo_gym.server_utils import ServerClient, _PickleSafeRequestInfo
 from omegaconf import OmegaConf
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
 from pydantic import BaseModel
 
-from gym_failures.header import decode_reports
+from gym_failures.header import decode_reports, encode_report
 from gym_failures.instrumentation import nemo_gym
+from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.semconv import HEADER_NAME
 from gym_failures.testing import Telemetry
 
@@ -94,6 +97,15 @@ class Environment(BaseEnvironmentServer[Request, Response]):
         """Aggregate nothing."""
 
 
+async def answered_with(status):
+    """Fail as NeMo Gym's `raise_for_status` does for a reply that has a report."""
+    event = FailureEvent(event_id="theirs", boundary="model", failure_kind="provider_unavailable")
+    report = encode_report(FailureReport(events={"theirs": event}, failure_id="theirs"))
+    url = "http://127.0.0.1:1/v1/responses"
+    asked = _PickleSafeRequestInfo(url=url, method="POST", headers=CIMultiDict(), real_url=url)
+    raise ClientResponseError(asked, (), status=status, headers=CIMultiDict({HEADER_NAME: report}))
+
+
 class Verify(BaseVerifyRequest):
     """What is to be verified."""
 
@@ -110,6 +122,8 @@ class Resources(SimpleResourcesServer):
         match body.case:
             case "judge":
                 raise JudgeError("judge 503") from ConnectionRefusedError("nobody judges")
+            case "judge behind":
+                await reraise_judge_errors(answered_with(500))
             case "broken":
                 raise RuntimeError("broken")
             case "degraded":
@@ -205,7 +219,7 @@ async def called(server, path, body, *, held=False):
 
 async def main():
     """Call every server for every case."""
-    verify = {"/ng-rollout/3-1-a2/verify": ("well", "judge", "broken", "degraded", "masked")}
+    verify = {"/ng-rollout/3-1-a2/verify": ("well", "judge", "judge behind", "broken", "degraded", "masked")}
     found = {}
     for case in ("well", "told", "told with a kind", "unexpected", "own time-out", "returned"):
         found[f"episode {case}"] = await called(environment(), "/run", episode(case))
