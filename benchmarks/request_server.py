@@ -1,8 +1,8 @@
-"""The server of the request benchmark: real requests over HTTP, and the same ones handed to the app by hand.
+"""The server of the request benchmark: the same app with this package and without, side by side in one process.
 
-Run as a script with `with` or `without` (this package) it serves until its input ends. The first line of output is the
-port; then each line of input is answered by one line: `time` by the processor's seconds that the process has used,
-`drive CASE COUNT` by those that so many requests took which no server was between.
+Run as a script it serves until its input ends. The first line of output is two ports, without and with; then each line
+of input is answered by one line: `time` by the processor's seconds that the process has used, `drive SIDE CASE COUNT`
+by those that so many requests took which no server was between.
 """
 
 import asyncio
@@ -151,36 +151,38 @@ async def call(app: FastAPI, case: Case) -> None:
         raise RuntimeError(f"{case.name}: status {status}")
 
 
-async def answer(line: bytes, app: FastAPI) -> str:
+async def answer(line: bytes, apps: Sequence[FastAPI]) -> str:
     """Return the answer to a line of input."""
     if line == b"time\n":
         return str(time.process_time())
-    _, number, count = line.split()
-    case = CASES[int(number)]
+    side, number, count = map(int, line.split()[1:])
     begun = time.process_time()
-    for _ in range(int(count)):
-        await call(app, case)
+    for _ in range(count):
+        await call(apps[side], CASES[number])
     return str(time.process_time() - begun)
 
 
-async def serve(*, ours: bool) -> None:
+async def serve() -> None:
     """Serve until the input ends."""
-    app = make_app(ours=ours)
-    # Named TCP, as uvicorn's own socket is: only then asyncio sends a reply's head and body without delay.
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listening.bind((HOST, 0))
-    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
-    server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve([listening]))
+    apps = [make_app(ours=False), make_app(ours=True)]
+    # Named TCP, as uvicorn's own sockets are: only then asyncio sends a reply's head and body without delay.
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) for _ in apps]
+    servers = []
+    for app, listening in zip(apps, sockets, strict=True):
+        listening.bind((HOST, 0))
+        config = uvicorn.Config(app, http="httptools", ws="none", lifespan="off", log_config=None, access_log=False)
+        servers.append(uvicorn.Server(config))
+    serving = asyncio.gather(*(server.serve([one]) for server, one in zip(servers, sockets, strict=True)))
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    print(listening.getsockname()[1], flush=True)
+    print(*(listening.getsockname()[1] for listening in sockets), flush=True)
     while line := await lines.readline():
-        print(await answer(line, app), flush=True)
-    server.should_exit = True
+        print(await answer(line, apps), flush=True)
+    for server in servers:
+        server.should_exit = True
     await serving
 
 
 if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
-    asyncio.run(serve(ours=sys.argv[1] == "with"))
+    asyncio.run(serve())

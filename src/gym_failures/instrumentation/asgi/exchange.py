@@ -38,18 +38,15 @@ class Exchange:
     log, which is made when something is to be put into it: nearly every request goes well.
     """
 
-    # What has not happened is said here, once for all requests.
+    # What has not happened, and is not asked of every request, is said here, once for all of them.
     _log: RequestLog | None = None
     foreign_span: Span | None = None
     """The span of a caller within this process, which is not the request's."""
-    undo: tuple[Callable[[], object], ...] = ()
-    """What takes back at the end what the middleware has set in the context, beside `outside`."""
     outside: Token[CurrentLog | None]
     """What was in the place of this request before."""
-    # What the app has sent, and what has reached the server: a middleware between the two may hold messages back.
-    begun = ended = _started = _finished = False
-    _sealed = _closed = False
-    _trailers = False
+    # What the app has sent; a middleware may hold it back, so what has reached the server is another matter.
+    begun = ended = False
+    _finished = _closed = False
     _headers: Headers = ()
     _last_byte: bytes = b""
     _own_in_header: FailureEvent | None = None
@@ -70,6 +67,9 @@ class Exchange:
         self._send = send
         self._handled_before = sys.exception()
         self._uneventful = True  # Nothing is in the log, and the client is there.
+        self._started = self._trailers = False
+        self.undo: tuple[Callable[[], object], ...] = ()
+        """What takes back at the end what the middleware has set in the context, beside `outside`."""
         self.seen = [get_current()]
         """The contexts in which the request was seen, from the outside in: each may hold its span."""
 
@@ -84,7 +84,7 @@ class Exchange:
             self._log = self.__dict__.setdefault("_log", made)
             self._uneventful = False
             # Only now, because the reply may have got further meanwhile.
-            if self._sealed:
+            if self._started:
                 self._log.seal()
             if self._closed:
                 self._log.close()
@@ -108,13 +108,13 @@ class Exchange:
             if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
                 return
             event = self.log.observe_failure(error, span=self.log.span)
-            if self.ended or event is None:
+            if self.ended or self._finished or event is None:
                 return
             if not isinstance(error, Exception) or event.failure_kind == kinds.CANCELLED:
                 self._cancelled = error
                 return
             self._error = error
-            if self.begun:
+            if self.begun or self._started:
                 self._broken = True
                 self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
 
@@ -136,7 +136,7 @@ class Exchange:
     def leave_span(self, ends: Callable[[], bool]) -> None:
         """Decide the own failure before the reply starts, if the request's span `ends` right here."""
         with _GUARD:
-            if self._error is not None and not self.begun and ends():
+            if self._error is not None and not (self.begun or self._started) and ends():
                 self.log.settle(self._error)
 
     def _handled(self) -> Exception | None:
@@ -175,7 +175,7 @@ class Exchange:
             self._lost = error
             raise
         if last:
-            self.ended = self._finished = True
+            self._finished = True
 
     async def leave(self, error: BaseException) -> None:
         """Decide on an exception that leaves the app; a broken event stream gets its comment."""
@@ -213,20 +213,19 @@ class Exchange:
             status = message["status"]
             if self._started or status < limits.HTTP_FINAL_STATUS_MIN:
                 return message
-            self.begun = self._started = True
             if message.get("trailers"):
                 self._trailers = True
             headers = message.get("headers", ())
             if not isinstance(headers, (list, tuple)):
                 message, headers = with_readable_headers(message)
             self._headers = headers
-            if status >= limits.SERVER_ERROR_STATUS or self._log is not None or self._gone or has_report(headers):
+            if not self._uneventful or status >= limits.SERVER_ERROR_STATUS or has_report(headers):
                 message = self._decide(message, status)
-            self._sealed = True
-            if self._log is not None:
-                self._log.seal()
         except Exception as error:  # noqa: BLE001 - as the guard does
             _GUARD.report(error)
+        self._started = True
+        if not self._uneventful and self._log is not None:
+            self._log.seal()
         return message
 
     def _decide(self, message: Message, status: int) -> Message:
