@@ -122,6 +122,16 @@ SAVED = {
         {"boundary": AT.RESOURCES_SERVER, "failure_kind": "judge_failed", "failure_reason": "judge 503"},
         FailureStage.VERIFICATION,
     ),
+    "a class of an agent's own": (
+        {"_ng_failure_class": "timeout_exceeded", "_ng_failure_terminal": True},
+        {"boundary": AT.COLLECTION, "failure_kind": "timeout_exceeded", "failure_reason": ""},
+        None,
+    ),
+    "a judge that failed, with its kind too": (
+        {"_ng_failure_class": "judge_failed", "failure_kind": "judge_failed", "failure_reason": "judge 503"},
+        {"boundary": AT.RESOURCES_SERVER, "failure_kind": "judge_failed", "failure_reason": "judge 503"},
+        FailureStage.VERIFICATION,
+    ),
     "a run that broke": (
         {
             "_ng_failure_class": "agent_run_error",

@@ -34,7 +34,9 @@ KEYS: Final = (
 """The keys of ours."""
 
 # What NeMo Gym 0.7 saves of a failure, the most exact name first.
-_KIND_KEYS: Final = ("failure_kind", "_ng_failure_class")
+_KIND: Final = "failure_kind"
+FAILURE_CLASS: Final = "_ng_failure_class"
+"""By this key the collection client knows rows of rollouts that failed, and saves them in a file of their own."""
 _REASON_KEYS: Final = ("failure_reason", "_ng_failure_message", "_ng_failure_judge_error")
 _STAGE_KEYS: Final = ("stage", "_ng_failure_stage")
 _STATUS_KEYS: Final = ("http_status", "_ng_failure_http_status")
@@ -49,12 +51,11 @@ IDENTITY_KEYS: Final = (
     "_ng_rollout_id",
     "_ng_attempt_index",
 )
-_BOUNDARY_OF_KIND: Final[Mapping[str, FailureBoundary]] = {
-    kinds.AGENT_REQUEST_FAILED: FailureBoundary.COLLECTION,
-    kinds.AGENT_RUN_ERROR: FailureBoundary.COLLECTION,
+_BOUNDARY_OF_CLASS: Final[Mapping[str, FailureBoundary]] = {
     kinds.ENVIRONMENT_SERVER_FAILED: FailureBoundary.ENVIRONMENT,
+    kinds.JUDGE_FAILED: FailureBoundary.RESOURCES_SERVER,
 }
-"""Who writes a row of that kind; every other row is a verification's."""
+"""Who says so, where that is certain; any other class is what the collection client was told, by whomever."""
 
 
 class RowError(GymFailuresError, ValueError):
@@ -134,15 +135,17 @@ def read_row(row: Mapping[str, Any]) -> RowFailures:
 def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
     """Return the one failure that a row of NeMo Gym 0.7 tells of, or None."""
     nested = row.get("failure")
-    if isinstance(nested, Mapping) and "failure_reason" in nested:
+    is_outcome = isinstance(nested, Mapping) and "failure_reason" in nested
+    told = {**row, **nested} if isinstance(nested, Mapping) and is_outcome else dict(row)
+    kind, failure_class = (_first(told, (name,)) for name in (_KIND, FAILURE_CLASS))
+    if is_outcome:
         boundary = FailureBoundary.ENVIRONMENT if row.get("source") == "environment" else FailureBoundary.COLLECTION
-        told = {**row, **nested}
-        kind = _first(told, _KIND_KEYS) or default_kind(boundary)
+    elif kind is not None:
+        boundary = FailureBoundary.RESOURCES_SERVER
+    elif failure_class is not None:
+        boundary = _BOUNDARY_OF_CLASS.get(failure_class, FailureBoundary.COLLECTION)
     else:
-        told, kind = dict(row), _first(row, _KIND_KEYS)
-        if kind is None:
-            return None
-        boundary = _BOUNDARY_OF_KIND.get(kind, FailureBoundary.RESOURCES_SERVER)
+        return None
     stage = _first(told, _STAGE_KEYS)
     if stage is None and boundary is FailureBoundary.RESOURCES_SERVER:
         stage = FailureStage.VERIFICATION
@@ -150,7 +153,7 @@ def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
         {
             "event_id": "",
             "boundary": boundary,
-            "failure_kind": kind,
+            "failure_kind": kind or failure_class or default_kind(boundary),
             "failure_reason": _first(told, _REASON_KEYS) or "",
             "stage": stage,
             "http_status": _first(told, _STATUS_KEYS, of=int),

@@ -43,13 +43,14 @@ def own_of(row):
         ("gateway", ("collection:agent_request_failed", None), 1, 1),
         ("unreadable", ("collection:protocol_violation", None), 1, 1),
         ("masked", ("resources_server:session_lost", None), 1, 1),
+        ("given up", ("collection:timeout_exceeded", None), 1, 1),
         ("degraded", None, 1, 1),
     ],
 )
 def test_a_row_and_its_span_tell_the_same(found, case, own, events, counted):
     """The row has the failures of the rollout's span and its own one, and names the trace (NVIDIA-NeMo/Gym#316).
 
-    A sample that is masked failed; one that only says what went wrong did not.
+    A sample that is masked failed, and one that an agent gave up; one that only says what went wrong did not.
     """
     came = found[case]
     row, (span,) = came["row"], came["spans"]

@@ -53,6 +53,7 @@ ANSWERS = {
     "gateway": lambda: web.Response(status=503),
     "unreadable": lambda: web.Response(body=b"{"),
     "masked": lambda: well(**MASKED),
+    "given up": lambda: well(_ng_failure_class="timeout_exceeded", _ng_failure_terminal=True),
     "degraded": lambda: well(**MASKED | {"mask_sample": False}),
 }
 WAITS = "waits"

@@ -107,7 +107,7 @@ class Rollout:
             one for one in events.values() if (one.boundary, one.failure_kind) == (event.boundary, event.failure_kind)
         ]
         known = same[-1] if same else self.log.observe_failure(event)
-        return known if value_of(result, "mask_sample") else None
+        return known if value_of(result, "mask_sample") or value_of(result, rows.FAILURE_CLASS) else None
 
     def _own_of_error(self, error: BaseException, row: object) -> FailureEvent | None:
         """Return the failure of a rollout that did not come back: the reply's own is its cause."""
@@ -120,7 +120,7 @@ class Rollout:
             {
                 "event_id": new_id(),
                 "boundary": FailureBoundary.COLLECTION,
-                "failure_kind": value_of(row, "_ng_failure_class") or ran,
+                "failure_kind": value_of(row, rows.FAILURE_CLASS) or ran,
                 "failure_reason": f"HTTP {status}",
                 "operation": _OPERATION,
                 "exception_type": type_name(error),
