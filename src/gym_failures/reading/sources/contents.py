@@ -6,7 +6,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from gym_failures import limits
-from gym_failures.reading import gym_rows, jaeger_json, otlp_json
+from gym_failures.reading import gym_rows, jaeger_json, jaeger_v3, otlp_json
 from gym_failures.reading.model import Span, Tally
 from gym_failures.reading.otlp_values import as_bytes
 from gym_failures.reading.sources.files import blocks
@@ -33,7 +33,7 @@ def parse(file: IOBase, tally: Tally, *, traces: Collection[str] | None) -> Iter
 
 def is_lines(start: bytes) -> bool:
     """Tell whether a file that starts like this is plain text of OTLP JSON, as far as one can tell."""
-    return not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start))
+    return not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start) or jaeger_v3.is_answer(start))
 
 
 class _Format(NamedTuple):
@@ -78,6 +78,8 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
         return _records(frames(stream, complain))
     if jaeger_json.is_jaeger(start):
         return _DOCUMENT, blocks(stream)
+    if jaeger_v3.is_answer(start):
+        return _LINES, jaeger_v3.lines(b"".join(blocks(stream)))
     first, _, _ = stream.peek(limits.ROW_START).partition(b"\n") if _may_be_a_row(start) else (b"", b"", b"")
     return (_ROWS if gym_rows.is_row(first) else _LINES), blocks(stream)
 
