@@ -24,7 +24,7 @@ def lines(text: bytes) -> Iterator[bytes]:
             answer, at = decoder.raw_decode(told, at)
         except (ValueError, RecursionError):
             rest = told[at:].replace("\n", " ").encode()
-            yield _ANSWER.sub(b"", rest, count=1) + b"\n"
+            yield _ANSWER.sub(b"", rest, count=1).lstrip() + b"\n"
             return
         result = answer.get("result") if isinstance(answer, dict) else None
         yield json.dumps(result if isinstance(result, dict) else answer).encode() + b"\n"
