@@ -74,6 +74,25 @@ def test_an_instrumentation_that_is_unwanted(tmp_path):
     assert [line.count('"kind":3') for line in files(tmp_path)[0].read_text().splitlines()] == [0]
 
 
+INSTRUMENTING = """
+from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor
+from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor
+
+AioHttpClientInstrumentor().instrument()
+FastAPIInstrumentor().instrument(exclude_spans=["receive", "send"])
+"""
+
+
+def test_what_is_instrumented_already(tmp_path):
+    """A program that has OpenTelemetry instrument it gets each span once, and no complaint."""
+    (tmp_path / "sitecustomize.py").write_text(INSTRUMENTING)
+    ended = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, PYTHONPATH=str(tmp_path), **SERVER))
+    assert ended.told()["report"] is not None
+    assert "already instrumented" not in ended.errors
+    written = files(tmp_path)[0].read_text()
+    assert (written.count('"kind":2'), written.count('"kind":3')) == (1, 1)
+
+
 def test_a_service_name_is_that_of_the_group(tmp_path):
     """OTEL_SERVICE_NAME names all servers of a Gym, as it does in NeMo Gym, and OTEL_RESOURCE_ATTRIBUTES are kept."""
     env = hooked(

@@ -38,23 +38,26 @@ def _watch_starlette(module: ModuleType, tracing: Tracing) -> None:
         fastapi = sys.modules.get("fastapi.applications")
         return fastapi is not None and isinstance(app, fastapi.FastAPI)
 
-    _watch_apps(module.Starlette, tracing, unless=is_seen_before)
+    _watch_apps(module.Starlette, tracing, unless=is_seen_before, again=True)
 
 
 def _watch_fastapi(module: ModuleType, tracing: Tracing) -> None:
-    # Newer versions prepare the app's first request before they call what they inherit from Starlette.
-    _watch_apps(module.FastAPI, tracing, unless=lambda _: False)
+    # Newer versions prepare the app's first request before they call what they inherit from Starlette. They look that up
+    # when they call it, so whatever has been put around it by then is reached.
+    _watch_apps(module.FastAPI, tracing, unless=lambda _: False, again=False)
 
 
-def _watch_apps(kind: type, tracing: Tracing, *, unless: Callable[[object], bool]) -> None:
+def _watch_apps(kind: type, tracing: Tracing, *, unless: Callable[[object], bool], again: bool) -> None:
+    """Watch the calls of apps of a kind; `again` if the first has to begin anew once there is more around it."""
+
     def wrap(original: Method) -> Method:
         @functools.wraps(original)
         async def call(self: Any, scope: Any, receive: Any, send: Any) -> None:  # noqa: ANN401 - of whatever version
             if unless(self) or scope.get("app", self) is not self:  # mounted in another app, which has been here
                 await original(self, scope, receive, send)
                 return
-            if tracing.instrument():
-                await kind.__call__(self, scope, receive, send)  # with more around it now
+            if tracing.instrument() and again:
+                await kind.__call__(self, scope, receive, send)
                 return
             if self.middleware_stack is None:
                 tracing.instrument_app(self)
@@ -95,7 +98,9 @@ def _watch_sessions(module: ModuleType, tracing: Tracing) -> None:
         @functools.wraps(original)
         def init(self: object, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - whatever sessions take
             if tracing.instrument_sessions():
-                sessions.__init__(self, *args, **kwargs)  # type: ignore[misc]  # with more around it now
+                # Once more, with more around it now. What OpenTelemetry has added on the way here it adds again.
+                kwargs["trace_configs"] = [one for one in kwargs.get("trace_configs") or () if not _is_added(one)]
+                sessions.__init__(self, *args, **kwargs)  # type: ignore[misc]
                 return
             if not tracing.set_up.done:
                 kwargs["trace_configs"] = [first_request, *(kwargs.get("trace_configs") or ())]
@@ -104,3 +109,7 @@ def _watch_sessions(module: ModuleType, tracing: Tracing) -> None:
         return init
 
     wrap_method(sessions, "__init__", wrap)
+
+
+def _is_added(config: object) -> bool:
+    return bool(getattr(config, "_is_instrumented_by_opentelemetry", False))
