@@ -74,6 +74,38 @@ def test_an_instrumentation_that_is_unwanted(tmp_path):
     assert [line.count('"kind":3') for line in files(tmp_path)[0].read_text().splitlines()] == [0]
 
 
+MADE = """
+import asyncio, round_trip
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount, Route
+
+async def fail(request):
+    raise ConnectionRefusedError("down")
+
+child, parent = round_trip.app, FastAPI()
+parent.mount("/", child)
+round_trip.app = {
+    "Starlette": Starlette(routes=[Route("/fail", fail)]),
+    "Starlette above FastAPI": Starlette(routes=[Mount("/", child)]),
+    "FastAPI above FastAPI": parent,
+}[sys.argv[1]]
+asyncio.run(round_trip.main())
+"""
+
+
+@pytest.mark.parametrize("name", ["Starlette", "Starlette above FastAPI", "FastAPI above FastAPI"])
+def test_apps_of_other_makes(tmp_path, name):
+    """A failure of an app of any make is one event in the reply, and one in the traces, mounted or not."""
+    program = tmp_path / "program.py"
+    program.write_text(f"import sys\nsys.path.insert(0, {str(PROGRAMS)!r})\n{MADE}")
+    told = ran(sys.executable, program, name, env=hooked(tmp_path, LIFESPAN="off", **SERVER)).told()
+    sent = decode_report(told["report"])
+    assert [event.boundary.value for event in sent.events.values()] == ["model"]
+    (read,) = read_files(files(tmp_path))
+    assert read.report.events.keys() == sent.events.keys()
+
+
 INSTRUMENTING = """
 from opentelemetry.instrumentation.aiohttp_client import AioHttpClientInstrumentor
 from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor

@@ -42,8 +42,8 @@ def _watch_starlette(module: ModuleType, tracing: Tracing) -> None:
 
 
 def _watch_fastapi(module: ModuleType, tracing: Tracing) -> None:
-    # Newer versions prepare the app's first request before they call what they inherit from Starlette. They look that up
-    # when they call it, so whatever has been put around it by then is reached.
+    # Newer versions prepare the app's first request before they call what they inherit from Starlette. That is looked
+    # up when it is called, so whatever has been put around it by then is reached.
     _watch_apps(module.FastAPI, tracing, unless=lambda _: False, again=False)
 
 
