@@ -104,7 +104,7 @@ CASES = {
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["problem"]},
     ),
     "the other protocol's port": (
-        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.2:4317"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.2:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["warning", "problem"]},
     ),
     "a folder of nobody": (

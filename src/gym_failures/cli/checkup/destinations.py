@@ -107,4 +107,6 @@ def _package(exporter: str) -> str:
         return "pip install 'gym-failures[file]'"
     if exporter == "otlp_proto_http":
         return "pip install 'gym-failures[otlp]'"
+    if exporter == "otlp_proto_grpc":
+        return f"pip install opentelemetry-exporter-otlp-proto-grpc, or send OTLP over HTTP, to port {_PORTS['http']}"
     return f"install the package that brings {exporter}, such as opentelemetry-exporter-{exporter.replace('_', '-')}"
