@@ -3,6 +3,7 @@
 import urllib.error
 
 import pytest
+from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, format_trace_id
 
 from backends.stack import Collector
@@ -90,10 +91,22 @@ def test_a_failure_that_comes_late_keeps_what_was_sent_before_it(strict, jaeger,
         eventually(lambda: spans_kept(jaeger, trace_id), 4)
 
 
+WAITS = 3
+
+
 @pytest.mark.parametrize("strict", [{"TRACE_WAIT": "1s"}], ids=["one second"], indirect=True)
 def test_a_failure_that_comes_after_the_wait_is_kept_all_the_same(strict, jaeger, eventually):
-    """A trace that was given up before it failed is kept from its failure on: no failure is lost to sampling."""
+    """A trace that fails several waits after it was given up is kept from its failure on: none is lost to sampling."""
     with running(strict.http, "hasty") as fleet:
-        trace_id = slow_trace(fleet, until=lambda: eventually(lambda: (accepted(strict), refused(strict)), (3, 1)))
+        tracer = fleet.top.tracers.get_tracer("healthy")
+
+        def wait_again_and_again():
+            eventually(lambda: accepted(strict), 3)
+            for others in range(WAITS):
+                eventually(lambda others=others: refused(strict) > others, expected=True)
+                tracer.start_span("healthy", context=Context()).end()  # a trace of its own
+                fleet.flush()
+
+        trace_id = slow_trace(fleet, until=wait_again_and_again)
         eventually(lambda: spans_kept(jaeger, trace_id), 1)
         assert trace_ids(jaeger.find("model-hasty", failure_kind=kinds.AGENT_TIMEOUT)) == {trace_id}
