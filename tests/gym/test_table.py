@@ -75,19 +75,32 @@ def test_nothing_is_told_where_nothing_fails(traced, rebuilt, scenario):
     assert scenario not in rebuilt
 
 
-def test_attempts_of_one_call_belong_together(traced):
-    """Tries that NeMo Gym's clients hide are attempts of one operation, in their order (NVIDIA-NeMo/Gym#316)."""
-    for scenario, boundary, tries in (
-        ("relay-m429", "model", 3),
-        ("relay-m500", "model", 3),
-        ("relay-mdrop3", "model", 3),
-    ):
-        events = read_row(traced.rows[scenario]).report.events.values()
-        tried = [event for event in events if event.boundary.value == boundary]
-        (operation,) = {event.operation_id for event in tried}
-        assert sorted(event.attempt_id for event in tried) == [f"{operation}.{n}" for n in range(1, tries + 1)]
-    last = chain_of(read_row(traced.rows["relay-m429"]).report)[-1]
-    assert last.attempt_id.endswith(".3")
+TRIES = {
+    "relay-m429": "model:provider_quota_exhausted",
+    "relay-m500": "model:provider_unavailable",
+    "relay-mdrop3": "model:transport_peer_drop",
+}
+"""Failures of three tries of a call to the provider."""
+
+
+@pytest.mark.parametrize("scenario", TRIES)
+def test_attempts_of_one_call_belong_together(traced, scenario):
+    """Tries that NeMo Gym's clients hide are attempts of one operation, and the last one is what it failed with."""
+    report = read_row(traced.rows[scenario]).report
+    tried = [event for event in report.events.values() if name(event) == TRIES[scenario]]
+    (operation,) = {event.operation_id for event in tried}
+    assert sorted(event.attempt_id for event in tried) == [f"{operation}.{n}" for n in (1, 2, 3)]
+    assert [event.attempt_id for event in chain_of(report)[-1:]] in ([], [f"{operation}.3"])
+
+
+def test_attempts_without_end_belong_together(traced):
+    """Of a server that died while it was asked NeMo Gym asks again for ever: those are attempts of the same call."""
+    events = read_row(traced.rows["fragile-vdie"]).report.events.values()
+    (dropped,) = [event for event in events if event.failure_kind == kinds.TRANSPORT_PEER_DROP]
+    again = [event for event in events if event.operation_id == dropped.operation_id and event is not dropped]
+    assert dropped.attempt_id == f"{dropped.operation_id}.1"
+    assert f"{dropped.operation_id}.2" in {event.attempt_id for event in again}
+    assert {event.failure_kind for event in again} == {kinds.TRANSPORT_UNREACHABLE}
 
 
 def test_rollouts_of_the_same_kinds_are_kept_apart(rebuilt):
