@@ -1,8 +1,10 @@
 """Inputs for the targets: well-formed ones, and endless mutations of them that a seed repeats."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from copy import deepcopy
+from pathlib import Path
 from random import Random
 
 from gym_failures import limits, packing
@@ -17,6 +19,7 @@ from gym_failures.records import (
     SandboxFailureDetails,
     SdkErrorDetails,
 )
+from gym_failures.rows import with_failures
 
 MODEL = FailureEvent(
     event_id="018f0000000070008000000000000001",
@@ -94,13 +97,57 @@ def _line(*spans: dict[str, object]) -> bytes:
     ).encode()
 
 
+def _jaeger(*events: FailureEvent) -> bytes:
+    fields = [
+        [
+            {"key": "event", "value": "gym.failure"},
+            *({"key": k, "value": str(v)} for k, v in to_attributes(one).items()),
+        ]
+        for one in events
+    ]
+    span = {
+        "traceID": "0af7651916cd43dd8448eb211c80319c",
+        "spanID": "0000000000000001",
+        "operationName": "POST /run",
+        "references": [],
+        "startTime": 5,
+        "duration": 9,
+        "tags": [{"key": "span.kind", "value": "server"}, {"key": "failure.id", "value": events[-1].event_id}],
+        "logs": [{"timestamp": 5, "fields": pairs} for pairs in fields],
+        "processID": "p1",
+    }
+    processes = {"p1": {"serviceName": "agent", "tags": []}}
+    return json.dumps({"data": [{"traceID": span["traceID"], "spans": [span], "processes": processes}]}).encode()
+
+
+def _framed(*records: bytes) -> bytes:
+    return b"".join(len(record).to_bytes(4) + record for record in records)
+
+
+def _row(report: FailureReport) -> bytes:
+    return json.dumps(with_failures({"_ng_task_index": 1, "_ng_rollout_index": 2}, report)).encode()
+
+
+LINE = _line(_span(1, None, MODEL, AGENT), _span(2, 1, MODEL))
+STORED = Path(__file__).parents[1] / "tests" / "data"
+
 SEEDS = {
     "decoder": [*(value.encode() for value in VALUES), ",".join(VALUES).encode(), b"2.eJw", b""],
     "body": BODIES,
     "attributes": [json.dumps(to_attributes(event, root=True, late=True)).encode() for event in EVENTS],
     "reader": [
-        _line(_span(1, None, MODEL, AGENT), _span(2, 1, MODEL)),
+        LINE,
         _line(_span(1, None, SANDBOX)) + b"\n" + _line(_span(3, 1), _span(1, None)),
+        _jaeger(MODEL, AGENT),
+        json.dumps({"result": json.loads(LINE)}).encode(),
+        b"\n".join(map(_row, REPORTS)),
+    ],
+    "packed": [
+        gzip.compress(LINE + b"\n" + LINE),
+        _framed(LINE, LINE),
+        (STORED / "collector.pb").read_bytes()[:4_000],
+        (STORED / "collector.json.zst").read_bytes()[:4_000],
+        (STORED / "collector.pb.zst").read_bytes()[:4_000],
     ],
 }
 TOKENS = [
@@ -118,6 +165,8 @@ SCALARS = [
 ]  # fmt: skip
 
 EITHER = (True, False)
+NO_JSON = frozenset({"decoder", "packed"})
+"""Targets whose inputs are no JSON, so that only bytes of them can be changed."""
 
 
 def mutated(target: str, random: Random) -> Iterator[bytes]:
@@ -125,7 +174,7 @@ def mutated(target: str, random: Random) -> Iterator[bytes]:
     seeds = SEEDS[target]
     while True:
         data = random.choice(seeds)
-        if target != "decoder" and random.choice(EITHER):
+        if target not in NO_JSON and random.choice(EITHER):
             yield _with_changed_members(data, random)
         else:
             yield _with_changed_bytes(data, seeds, random)

@@ -62,7 +62,7 @@ def attributes(data: bytes) -> bool:
 
 
 def reader(data: bytes) -> bool:
-    """Read `data` as lines of OTLP JSON, and rebuild reports by trace, by request and by rollout.
+    """Read `data` as a file of any format, and rebuild reports by trace, by request and by rollout.
 
     Nothing is raised, and every report is valid.
     """
@@ -70,6 +70,11 @@ def reader(data: bytes) -> bool:
     for report in reports:
         _assert_valid(report)
     return bool(reports)
+
+
+def packed(data: bytes) -> bool:
+    """Read `data` as a file that is compressed, or of records after their length; as `reader`."""
+    return reader(data)
 
 
 def _assert_valid(report: FailureReport) -> None:
@@ -80,5 +85,5 @@ def _assert_valid(report: FailureReport) -> None:
 
 _BY: Final[tuple[Literal["trace", "request", "rollout"], ...]] = ("trace", "request", "rollout")
 TARGETS: Mapping[str, Callable[[bytes], bool]] = {
-    target.__name__: target for target in (decoder, body, attributes, reader)
+    target.__name__: target for target in (decoder, body, attributes, reader, packed)
 }
