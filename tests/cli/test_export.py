@@ -162,12 +162,20 @@ def test_an_answer_that_refuses_nothing_is_well(command, write, receiver, answer
     assert command("export", "--to", receiver.url, write(FAILED)).status == 0
 
 
-@pytest.mark.parametrize(("url", "said"), [("http://127.0.0.1:1", "took nothing"), ("127.0.0.1:4318", "is no URL")])
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("http://127.0.0.1:1", "took nothing"),
+        ("127.0.0.1:4318", "is no URL"),
+        ("http://me:secret@127.0.0.1", "a URL with a user is not taken"),
+    ],
+)
 def test_where_nobody_is(command, write, url, said):
     """Where nobody takes spans, the command says so in one line and ends with status 5."""
     ended = command("export", "--to", url, write(FAILED))
     assert (ended.status, ended.output) == (5, "")
     assert said in ended.errors
+    assert "secret" not in ended.errors
     assert len(ended.errors.splitlines()) == 1
 
 

@@ -60,6 +60,7 @@ def test_what_was_found_is_named_by_its_url():
 
 WRONG = {
     "no URL": ("localhost:16686", None, "is no URL like"),
+    "a URL with a password": ("http://me:secret@127.0.0.1", None, "^a URL with a user is not taken$"),
     "a file": ("file:///etc/passwd", None, "is no URL like"),
     "nobody there": ("http://127.0.0.1:1", None, "/api/services did not answer: "),
     "an error": (None, (500, "no"), "/api/services answered 500"),

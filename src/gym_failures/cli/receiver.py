@@ -32,8 +32,11 @@ class Receiver:
         whole = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
         base = url or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip() or _DEFAULT
         self.url = whole if whole and url is None else base.rstrip("/").removesuffix(_PATH) + _PATH
-        if urlsplit(self.url).scheme not in {"http", "https"}:
-            raise ReceiverError(f"{url} is no URL like {_DEFAULT}")
+        parts = urlsplit(self.url)
+        if "@" in parts.netloc:  # not to be shown
+            raise ReceiverError("a URL with a user is not taken; say who you are by OTEL_EXPORTER_OTLP_HEADERS")
+        if parts.scheme not in {"http", "https"}:
+            raise ReceiverError(f"{self.url.removesuffix(_PATH)} is no URL like {_DEFAULT}")
         said = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
         pairs = (pair.partition("=") for pair in said.split(",") if "=" in pair)
         self._headers = {name.strip(): unquote(value.strip()) for name, _, value in pairs}

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from gym_failures import limits, semconv
+from gym_failures import limits
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord
 
 Json = dict[str, object]
@@ -24,7 +24,7 @@ def as_otlp(spans: Iterable[SpanRecord]) -> Json:
         "resourceSpans": [
             {
                 "resource": {"attributes": _attributes(resource)},
-                "scopeSpans": [{"scope": {"name": semconv.SCOPE}, "spans": of_process}],
+                "scopeSpans": [{"spans": of_process}],  # a record does not know its scope
             }
             for resource, of_process in processes
         ]

@@ -67,7 +67,7 @@ def _receiver(signal: str, environ: Mapping[str, str], asked: set[tuple[str, int
     url = environ.get(variable, "").strip() or f"http://localhost:{_PORTS[protocol]}"
     place = _place(url, protocol)
     if place is None:
-        yield problem(variable, f"is {url}, which is no URL", f"set it to one like http://localhost:{_PORTS[protocol]}")
+        yield problem(variable, "is no URL", f"set it to one like http://localhost:{_PORTS[protocol]}")
         return
     host, port = place
     other = {"http": "grpc", "grpc": "http"}[protocol]

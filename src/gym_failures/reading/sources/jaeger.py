@@ -63,7 +63,10 @@ class Jaeger:
 
     def __init__(self, url: str, *, seconds: float = limits.JAEGER_SECONDS, most: int = limits.JAEGER_TRACES) -> None:
         """Ask at `url`; an answer may take `seconds` and hold `most` traces. Raises JaegerError for what is no URL."""
-        if urllib.parse.urlsplit(url).scheme not in {"http", "https"}:
+        parts = urllib.parse.urlsplit(url)
+        if "@" in parts.netloc:  # not to be shown
+            raise JaegerError("a URL with a user is not taken")
+        if parts.scheme not in {"http", "https"}:
             raise JaegerError(f"{url} is no URL like http://localhost:16686")
         self._url = url.rstrip("/")
         self._seconds = seconds
