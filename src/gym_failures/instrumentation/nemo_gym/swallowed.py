@@ -65,8 +65,11 @@ def _is_of_judge(error: Exception) -> bool:
 
 def _observe_verified(verified: object) -> None:
     """Observe what a verification says of itself: it failed when its sample is masked, else it recovered."""
-    kind, log = value_of(verified, "failure_kind"), current_log()
-    if not isinstance(kind, str) or not kind or log is None:
+    kind = value_of(verified, "failure_kind")
+    if not isinstance(kind, str) or not kind:
+        return
+    log = current_log()  # Only now, because to ask for the log of a request makes one.
+    if log is None:
         return
     event = _event(log, kind, value_of(verified, "failure_reason"), FailureStage.VERIFICATION)
     if value_of(verified, "mask_sample"):
