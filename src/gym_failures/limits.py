@@ -177,6 +177,12 @@ RECOGNISED_START: Final = 256
 ROW_START: Final = 4 * 1_024 * 1_024
 """Longest first line by which a file is told to hold rows of rollouts, in bytes; ours: a row can hold a conversation."""
 
+HELD_SPANS: Final = 20_000
+"""Spans of failing traces that are held in memory before they go to a temporary file, in spans; ours, some 60 MB."""
+
+BATCH_SPANS: Final = 5_000
+"""Spans that are read back from there at once, in spans; ours: reports take several times their spans' room."""
+
 FOLLOWED_SPANS: Final = 50_000
 """Spans that are held of files which are still being written, in spans; ours: at 2 KB each, some 100 MB."""
 

@@ -1,6 +1,6 @@
 """Which failures a command is about: the options that choose, and what they choose."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from glob import has_magic
@@ -70,11 +70,11 @@ class Choice:
                 return {key: names[0]}
         return {}
 
-    def of(self, reports: Sequence[RebuiltReport]) -> Sequence[RebuiltReport]:
-        """Return those of `reports`, whole, that have a failure which is asked for; all of them where nothing is."""
-        if self == Choice():
-            return reports
-        return [rebuilt for rebuilt in reports if any(map(self.has, failures_in([rebuilt]).seen))]
+    def of(self, reports: Iterable[RebuiltReport]) -> Iterator[RebuiltReport]:
+        """Yield those of `reports`, whole, that have a failure which is asked for; all of them where nothing is."""
+        for rebuilt in reports:
+            if self == Choice() or any(map(self.has, failures_in([rebuilt]).seen)):
+                yield rebuilt
 
 
 def is_like(name: str | None, patterns: Sequence[str] | None) -> bool:

@@ -52,8 +52,8 @@ def count(
     if output is Format.PROMETHEUS and Field.HOUR in fields:
         raise typer.BadParameter("an hour is no label of a metric", param_hint="--by")
     choice = Choice(kind, boundary, service, rollout, since, until)
-    reports = read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice)
-    counted = tally(reports, by=fields, choice=choice)
+    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice) as reports:
+        counted = tally(reports, by=fields, choice=choice)
     match output:
         case Format.TABLE:
             _print(out(), counted)
@@ -63,7 +63,7 @@ def count(
             write(as_csv(counted))
         case Format.PROMETHEUS:
             write(as_prometheus(counted))
-    end(reports, strict=strict, failed=exit_code and counted.total > 0)
+    end(reports.skips, strict=strict, failed=exit_code and counted.total > 0)
 
 
 def print_table(console: Console, reports: Iterable[RebuiltReport]) -> None:

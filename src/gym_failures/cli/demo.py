@@ -83,8 +83,10 @@ def demo(
     for fault in FAULTS:
         console.print(f"{fault.rollouts:8}  {fault.says}")
     console.print()
-    print_trees(console, read(spans, Unit.ROLLOUT), Unit.ROLLOUT, recovered=True)
-    print_table(console, read(spans, Unit.TRACE))
+    with read(spans, Unit.ROLLOUT) as reports:
+        print_trees(console, reports, Unit.ROLLOUT, recovered=True)
+    with read(spans, Unit.TRACE) as reports:
+        print_table(console, reports)
     for line in _summary(done, agreement, place, endpoint):
         console.print(line, soft_wrap=True)  # a path that is broken in two cannot be copied
     if done.unsent or not agreement.holds:

@@ -14,9 +14,8 @@ from rich.text import Text
 from gym_failures.cli.changes import WORSE, Change, Way, changes
 from gym_failures.cli.files import Strict, Unit, end, read
 from gym_failures.cli.table import shown_kind
-from gym_failures.cli.tally import DEFAULT, Field, fields_of
+from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
 from gym_failures.cli.terminal import out, plain, write
-from gym_failures.reading import Reports
 
 _STYLES: Final = {Way.NEW: "bold red", Way.ROSE: "red", Way.FELL: "green", Way.GONE: "green"}
 
@@ -51,23 +50,28 @@ def diff(
     Numbers are of failures, each counted once, and not of shares: they mean something where both runs are as large.
     """
     fields = fields_of(by)
-    was, now = read([before], Unit.ROLLOUT), read([after], Unit.ROLLOUT)
-    found = changes(was, now, fields)
+    (was, skipped_before), (now, skipped_after) = _counted(before, fields), _counted(after, fields)
+    found = changes(was, now)
+    skips = skipped_before + skipped_after
     if output is Format.JSON:
-        write(json.dumps(_document(found, fields, was, now), indent=2))
+        write(json.dumps(_document(found, was, now, skips), indent=2))
     else:
-        _print(found, fields, was, now)
-    for reports in (was, now):
-        end(reports, strict=strict, failed=False)
-    end(now, strict=False, failed=exit_code and any(change.way in WORSE for change in found))
+        _print(found, was, now)
+    end(skips, strict=strict, failed=exit_code and any(change.way in WORSE for change in found))
 
 
-def _print(found: Sequence[Change], fields: Sequence[Field], was: Reports, now: Reports) -> None:
+def _counted(run: Path, fields: Sequence[Field]) -> tuple[Tally, int]:
+    """Return what failed in a run, and how much could not be read."""
+    with read([run], Unit.ROLLOUT) as reports:
+        return tally(reports, by=fields), reports.skips
+
+
+def _print(found: Sequence[Change], was: Tally, now: Tally) -> None:
     console = out()
     if found:
         table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
         table.add_column("")
-        for of in fields:
+        for of in now.by:
             table.add_column(of.value, overflow="fold")
         for name in ("before", "after"):
             table.add_column(name, justify="right")
@@ -75,37 +79,33 @@ def _print(found: Sequence[Change], fields: Sequence[Field], was: Reports, now: 
         for change in found:
             names = [
                 shown_kind(part) if of is Field.KIND else Text(plain(part or "-"))
-                for of, part in zip(fields, change.key, strict=True)
+                for of, part in zip(now.by, change.key, strict=True)
             ]
-            examples = ", ".join(plain(seen.key or f"trace {seen.trace_id}") for seen in change.examples)
+            examples = ", ".join(plain(one.rollout or f"trace {one.trace_id}") for one in change.examples)
             way = Text(change.way.value, style=_STYLES[change.way])
             table.add_row(way, *names, str(change.before), str(change.after), Text(examples))
         console.print(table)
     else:
         console.print("no failure is more or less frequent")
-    console.print(f"failed rollouts: {_failed(was)} before, {_failed(now)} after", style="bold")
+    console.print(f"failed rollouts: {was.failed} before, {now.failed} after", style="bold")
 
 
-def _document(found: Sequence[Change], fields: Sequence[Field], was: Reports, now: Reports) -> dict[str, object]:
+def _document(found: Sequence[Change], was: Tally, now: Tally, skips: int) -> dict[str, object]:
     return {
-        "by": list(fields),
+        "by": list(now.by),
         "changes": [
             {
-                **dict(zip(fields, change.key, strict=True)),
+                **dict(zip(now.by, change.key, strict=True)),
                 "change": change.way,
                 "before": change.before,
                 "after": change.after,
                 "root_causes_before": change.root_causes_before,
                 "root_causes_after": change.root_causes_after,
-                "examples": [{"rollout": seen.key, "trace_id": seen.trace_id} for seen in change.examples],
+                "examples": [{"rollout": one.rollout, "trace_id": one.trace_id} for one in change.examples],
             }
             for change in found
         ],
-        "failed_before": _failed(was),
-        "failed_after": _failed(now),
-        "skipped": was.skips + now.skips,
+        "failed_before": was.failed,
+        "failed_after": now.failed,
+        "skipped": skips,
     }
-
-
-def _failed(reports: Reports) -> int:
-    return sum(report.failed for report in reports)

@@ -15,7 +15,7 @@ from gym_failures.cli.choice import Choice
 from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
 from gym_failures.cli.terminal import err, plain
-from gym_failures.reading import Reports, Skip, read_files
+from gym_failures.reading import Skip, StoredReports, iter_reports
 from gym_failures.reading.sources.files import File
 from gym_failures.reading.sources.paths import NothingThereError, expanded
 
@@ -56,16 +56,18 @@ def read(
     jaeger: str | None = None,
     choice: Choice | None = None,
     requests: bool = False,
-) -> Reports:
+) -> StoredReports:
     """Return the reports in `files`, and in what the Jaeger at that URL has of `choice`.
 
-    Says what was skipped, and ends the command when there was nothing else, or nothing at all to read.
+    They have to be closed. Says what was skipped, and ends the command when there was nothing else, or nothing at all
+    to read.
     """
     sources = sources_of(files, jaeger=jaeger, choice=choice)
     with files_read():
-        reports = read_files(sources, by=unit.value, requests=requests)
+        reports = iter_reports(sources, by=unit.value, requests=requests)
     say_skipped(reports.skipped, reports.skips)
     if reports.skips and not reports.spans:
+        reports.close()
         err().print("gym-failures: no span can be read; are these traces?")
         raise typer.Exit(exits.UNREADABLE)
     return reports
@@ -110,9 +112,9 @@ def say_skipped(skipped: Sequence[Skip], skips: int) -> None:
         console.print(f"skipped: {skips} places in all", style="yellow")
 
 
-def end(reports: Reports, *, strict: bool, failed: bool) -> None:
+def end(skips: int, *, strict: bool, failed: bool) -> None:
     """End the command with the status that its result has: of what was skipped if that matters, else of a failure."""
-    if strict and reports.skips:
+    if strict and skips:
         raise typer.Exit(exits.SKIPPED)
     if failed:
         raise typer.Exit(exits.FAILED)

@@ -28,11 +28,11 @@ def follow(
         while True:
             for tail in _tails(files, tails):
                 _read(tail, window)
-            for report in choice.of([*window.ready(time.monotonic())]):
+            for report in choice.of(window.ready(time.monotonic())):
                 show(report)
             time.sleep(limits.FOLLOW_EVERY)
     except KeyboardInterrupt:
-        for report in choice.of([*window.rest()]):
+        for report in choice.of(window.rest()):
             show(report)
 
 

@@ -45,12 +45,13 @@ def report(
     """
     choice = Choice(kind, boundary, service, rollout, since, until)
     # Jaeger is asked for traces that failed only, so the requests in them are no share of all.
-    reports = read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=jaeger is None and choice == Choice())
-    chosen = choice.of(reports)
+    whole = jaeger is None and choice == Choice()
+    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=whole) as reports:
+        chosen = [*choice.of(reports)]
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)
     links = links or (None if jaeger is None else _page(jaeger))
     output.write_text(document(shown, title=title, made=made, jaeger=links), "utf-8")
     failed = sum(rebuilt.failed for rebuilt in chosen)
     err().print(f"wrote {plain(str(output))}: {failed} failed, {len(chosen) - failed} recovered", markup=False)
-    end(reports, strict=strict, failed=exit_code and failed > 0)
+    end(reports.skips, strict=strict, failed=exit_code and failed > 0)

@@ -30,8 +30,8 @@ def rows(
     A row of which the traces tell nothing is printed as it is. In the others only the keys of this package change.
     Rows that have failures in them are read by the other commands like traces: gym-failures show rollouts.jsonl.
     """
-    reports = read(files, Unit.ROLLOUT)
-    waiting = {report.key: report for report in reports if report.key is not None}
+    with read(files, Unit.ROLLOUT) as reports:
+        waiting = {report.key: report for report in reports if report.key is not None}
     told = set()
     damaged = 0
     with files_read():
@@ -51,7 +51,7 @@ def rows(
         console.print(f"gym-failures: lines that are no rows, left as they are: {damaged}")
     if strict and damaged:
         raise typer.Exit(exits.SKIPPED)
-    end(reports, strict=strict, failed=False)
+    end(reports.skips, strict=strict, failed=False)
 
 
 def _lines(path: Path) -> Iterator[bytes]:

@@ -1,11 +1,13 @@
 """Failures one by one, each once however many reports tell of it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from gym_failures.reading import RebuiltReport
 from gym_failures.records import FailureEvent
+
+T = TypeVar("T")
 
 
 class Seen(NamedTuple):
@@ -24,26 +26,36 @@ class Seen(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Failures:
+class Failures(Generic[T]):
     """What failed according to some reports."""
 
-    seen: Sequence[Seen]
-    """In the order in which they were found."""
+    seen: Sequence[T]
+    """What was kept of each, in the order in which they were found."""
     missing_causes: int
     """Causes that are named and not known; what they caused looks like a root."""
 
 
-def failures_in(reports: Iterable[RebuiltReport]) -> Failures:
+def failures_in(reports: Iterable[RebuiltReport]) -> Failures[Seen]:
     """Return the failures in `reports`, which may overlap; of several copies one that its own process told."""
-    seen: dict[str, Seen] = {}
+    return kept_of(reports, lambda seen: seen)
+
+
+def kept_of(reports: Iterable[RebuiltReport], keep: Callable[[Seen], T]) -> Failures[T]:
+    """Do the same, and hold no more of each failure than what `keep` makes of it."""
+    kept: dict[str, tuple[bool, T]] = {}
     missing: set[str] = set()
     for rebuilt in reports:
         missing.update(rebuilt.missing_causes)
-        remote = frozenset(rebuilt.remote_only)
-        for event_id, event in rebuilt.report.events.items():
-            is_local = event_id not in remote
-            known = seen.get(event_id)
-            if known is None or (is_local and not known.is_local):
-                service, time_ns = rebuilt.services.get(event_id), rebuilt.times[event_id]
-                seen[event_id] = Seen(event, service, time_ns, rebuilt.key, rebuilt.trace_id, is_local)
-    return Failures(tuple(seen.values()), len(missing - seen.keys()))
+        for seen in _told_by(rebuilt):
+            event_id = seen.event.event_id
+            known = kept.get(event_id)
+            if known is None or (seen.is_local and not known[0]):
+                kept[event_id] = seen.is_local, keep(seen)
+    return Failures(tuple(one for _, one in kept.values()), len(missing - kept.keys()))
+
+
+def _told_by(rebuilt: RebuiltReport) -> Iterator[Seen]:
+    remote = frozenset(rebuilt.remote_only)
+    for event_id, event in rebuilt.report.events.items():
+        service, time_ns = rebuilt.services.get(event_id), rebuilt.times[event_id]
+        yield Seen(event, service, time_ns, rebuilt.key, rebuilt.trace_id, event_id not in remote)

@@ -1,7 +1,7 @@
 """`gym-failures show`: a tree for each rollout that failed."""
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -15,7 +15,7 @@ from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
 from gym_failures.cli.tree import tree_of
-from gym_failures.reading import RebuiltReport
+from gym_failures.reading import RebuiltReport, StoredReports
 
 
 class Format(enum.StrEnum):
@@ -62,20 +62,29 @@ def show(
             raise typer.BadParameter("follows files and folders, and prints text or jsonl", param_hint="--follow")
         follow(files, by, choice, quiet=quiet, show=_printer(by, output, recovered=recovered))
         return
-    reports = read(files, by, jaeger=jaeger, choice=choice)
+    with read(files, by, jaeger=jaeger, choice=choice) as reports:
+        failed = _print(reports, choice, by, output, recovered=recovered)
+    end(reports.skips, strict=strict, failed=exit_code and failed > 0)
+
+
+def _print(reports: StoredReports, choice: Choice, unit: Unit, output: Format, *, recovered: bool) -> int:
+    """Print what is chosen of the reports, one after the other where the format allows; return how many failed."""
     chosen = choice.of(reports)
-    failed = [report for report in chosen if report.failed]
-    shown = chosen if recovered else failed
-    match output:
-        case Format.TEXT:
-            print_trees(out(), chosen, by, recovered=recovered)
-        case Format.JSON:
-            counts = {"failed": len(failed), "recovered": len(chosen) - len(failed)}
-            write(reports_document(shown, by.value, **counts, spans=reports.spans, skipped=reports.skips))
-        case Format.JSONL:
-            for report in shown:
-                write(report_line(report, by.value))
-    end(reports, strict=strict, failed=exit_code and bool(failed))
+    if output is Format.TEXT:
+        return print_trees(out(), chosen, unit, recovered=recovered)
+    if output is Format.JSON:
+        every = [*chosen]
+        failed = [report for report in every if report.failed]
+        counts = {"failed": len(failed), "recovered": len(every) - len(failed)}
+        shown = every if recovered else failed
+        write(reports_document(shown, unit.value, **counts, spans=reports.spans, skipped=reports.skips))
+        return len(failed)
+    number = 0
+    for report in chosen:
+        number += report.failed
+        if report.failed or recovered:
+            write(report_line(report, unit.value))
+    return number
 
 
 def _printer(unit: Unit, output: Format, *, recovered: bool) -> Callable[[RebuiltReport], None]:
@@ -94,14 +103,20 @@ def _printer(unit: Unit, output: Format, *, recovered: bool) -> Callable[[Rebuil
     return print_one
 
 
-def print_trees(console: Console, reports: Sequence[RebuiltReport], unit: Unit, *, recovered: bool) -> None:
-    """Print a tree for each report of a failure, for the others too if `recovered`, and how many there are of both."""
-    failed = [report for report in reports if report.failed]
-    for report in reports if recovered else failed:
-        console.print(tree_of(report, unit.value))
-        console.print()
-    fine = len(reports) - len(failed)
-    summary = f"{len(failed)} {unit.value}{'' if len(failed) == 1 else 's'} failed"
+def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, *, recovered: bool) -> int:
+    """Print a tree for each report of a failure, for the others too if `recovered`, and how many there are of both.
+
+    Returns how many failed.
+    """
+    failed = fine = 0
+    for report in reports:
+        failed += report.failed
+        fine += not report.failed
+        if report.failed or recovered:
+            console.print(tree_of(report, unit.value))
+            console.print()
+    summary = f"{failed} {unit.value}{'' if failed == 1 else 's'} failed"
     if fine:
         summary += f", {fine} recovered" + ("" if recovered else " (--all shows them)")
     console.print(summary, style="bold")
+    return failed

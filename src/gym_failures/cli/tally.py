@@ -2,14 +2,15 @@
 
 import enum
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import typer
 
+from gym_failures import limits
 from gym_failures.cli.choice import Choice
-from gym_failures.cli.seen import Seen, failures_in
+from gym_failures.cli.seen import Seen, kept_of
 from gym_failures.cli.times import hour
 from gym_failures.reading import RebuiltReport
 
@@ -52,6 +53,19 @@ def fields_of(said: str) -> tuple[Field, ...]:
         raise typer.BadParameter(f"{said!r} is not made of {', '.join(Field)}") from None
 
 
+class Example(NamedTuple):
+    """Where a failure was found."""
+
+    rollout: str | None
+    """None where that is not known."""
+    trace_id: str
+
+    @property
+    def name(self) -> str:
+        """What tells it apart."""
+        return self.rollout or self.trace_id
+
+
 @dataclass
 class Tally:
     """Failures counted once each, however many reports they are in; the same numbers as the counter `gym.failures`."""
@@ -65,6 +79,10 @@ class Tally:
     """Those that are known from replies only, because their own process stored nothing."""
     missing_causes: int = 0
     """Causes that are named and not known; what they caused looks like a root."""
+    failed: int = 0
+    """Reports of what failed in the end, whatever is counted of them."""
+    examples: dict[Key, list[Example]] = field(default_factory=dict)
+    """The first of each key, each of another rollout, at most `limits.DIFF_EXAMPLES`."""
 
     @property
     def total(self) -> int:
@@ -87,15 +105,41 @@ class Tally:
         return sums
 
 
+class _Counted(NamedTuple):
+    """What counting needs of a failure; many are alike."""
+
+    key: Key
+    is_root: bool
+    is_local: bool
+    is_chosen: bool
+
+
 def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, choice: Choice | None = None) -> Tally:
     """Count the failures in `reports` that `choice` has; to choose by rollout, the reports have to be of rollouts."""
-    failures = failures_in(reports)
-    counted = Tally(by, missing_causes=failures.missing_causes)
-    for seen in failures.seen:
-        if choice is not None and not choice.has(seen):
+    counted = Tally(by)
+    alike: dict[_Counted, _Counted] = {}
+    places: dict[Example, Example] = {}
+
+    def gone_through() -> Iterator[RebuiltReport]:
+        for rebuilt in reports:
+            counted.failed += rebuilt.failed
+            yield rebuilt
+
+    def keep(seen: Seen) -> tuple[_Counted, Example]:
+        is_chosen = choice is None or choice.has(seen)
+        one = _Counted(key_of(seen, by), seen.event.cause_id is None, seen.is_local, is_chosen)
+        where = Example(seen.key, seen.trace_id)
+        return alike.setdefault(one, one), places.setdefault(where, where)
+
+    failures = kept_of(gone_through(), keep)
+    counted.missing_causes = failures.missing_causes
+    for one, where in failures.seen:
+        if not one.is_chosen:
             continue
-        key = key_of(seen, by)
-        counted.cells[key] += 1
-        counted.roots[key] += seen.event.cause_id is None
-        counted.remote += not seen.is_local
+        counted.cells[one.key] += 1
+        counted.roots[one.key] += one.is_root
+        counted.remote += not one.is_local
+        examples = counted.examples.setdefault(one.key, [])
+        if len(examples) < limits.DIFF_EXAMPLES and where.name not in {example.name for example in examples}:
+            examples.append(where)
     return counted

@@ -9,7 +9,7 @@ Text is OTLP JSON, which needs the extra `reading`; spans of the SDK need none.
 from gym_failures.reading.model import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.rebuild import By, rebuild
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.reports import Reports, read_files, read_reports
+from gym_failures.reading.reports import Reports, StoredReports, iter_reports, read_files, read_reports
 from gym_failures.reading.sdk import from_readable_span
 
 __all__ = [
@@ -22,8 +22,10 @@ __all__ = [
     "SpanLink",
     "SpanRecord",
     "SpanStatus",
+    "StoredReports",
     "Tally",
     "from_readable_span",
+    "iter_reports",
     "read_files",
     "read_reports",
     "rebuild",

@@ -42,10 +42,16 @@ def rebuild(spans: "Iterable[SpanRecord | ReadableSpan]", *, by: By = "trace") -
     return rebuild_stored((span if isinstance(span, SpanRecord) else from_readable_span(span) for span in spans), by=by)
 
 
-def rebuild_stored(spans: Iterable[Span], *, by: By) -> list[RebuiltReport]:
-    """Do what `rebuild` does, with spans some of which are not read as a whole."""
+def checked(by: By) -> By:
+    """Return `by`; raises ValueError where it is none of the three."""
     if by not in get_args(By):
         raise ValueError(f"by is {by!r}, and not one of {', '.join(get_args(By))}")
+    return by
+
+
+def rebuild_stored(spans: Iterable[Span], *, by: By) -> list[RebuiltReport]:
+    """Do what `rebuild` does, with spans some of which are not read as a whole."""
+    checked(by)
     forest = plant(spans)
     heard = list(witnesses(forest.spans))
     labels = _rollout_labels(forest) if by == "rollout" else _trace_labels(forest)

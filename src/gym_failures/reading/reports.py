@@ -2,17 +2,18 @@
 
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Mapping
 from io import IOBase
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from gym_failures import limits
 from gym_failures.reading.census import Census, Requests
-from gym_failures.reading.model import Skip, Span, SpanRecord, Tally
-from gym_failures.reading.rebuild import By, rebuild, rebuild_stored
+from gym_failures.reading.model import Skip, SpanRecord, Tally
+from gym_failures.reading.rebuild import By, checked, rebuild, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
-from gym_failures.reading.sources.files import File, is_path, opened
+from gym_failures.reading.shelf import Shelf
+from gym_failures.reading.sources.files import File, is_path
+from gym_failures.reading.spans import failing_spans
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -44,6 +45,44 @@ class Reports(list[RebuiltReport]):
         """The requests of each service; None unless they were asked for."""
 
 
+class StoredReports:
+    """The reports of files, made while one goes through them, so that memory holds some of them at a time only.
+
+    One can go through them again until they are closed, which is what leaving them as a context does. What is known of
+    the files is known before.
+    """
+
+    def __init__(
+        self, shelf: Shelf, by: By, tallies: Mapping[str, Tally], requests: Mapping[str | None, Requests] | None
+    ) -> None:
+        """Take the spans of the traces that failed, and the counts of what they were read from."""
+        self._shelf = shelf
+        self._by = by
+        skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
+        self.spans = sum(tally.spans for tally in tallies.values())
+        """As in `Reports`, and so the others."""
+        self.skipped = tuple(skipped[: limits.SKIPS_NAMED])
+        self.skips = sum(tally.skips for tally in tallies.values())
+        self.requests = requests
+
+    def __iter__(self) -> Iterator[RebuiltReport]:
+        """Make the reports, the earliest first; those of traces that a rollout ties together come one after another."""
+        for spans in self._shelf.batches():
+            yield from rebuild_stored(spans, by=self._by)
+
+    def close(self) -> None:
+        """Forget the spans, and the temporary file if there is one."""
+        self._shelf.close()
+
+    def __enter__(self) -> Self:
+        """Return this."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
 def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By = "trace") -> Reports:
     """Return the reports of everything that failed in `source`, as `rebuild` does.
 
@@ -58,7 +97,7 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
         return Reports(rebuild(spans, by=by), spans=len(spans))
-    return _read({"": source}, by, None)
+    return _all(_read({"": source}, by, None))
 
 
 def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = False) -> Reports:
@@ -68,51 +107,42 @@ def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = Fa
     file or a text, and `Skip.source` names it: by its path, the name of the open file, or its number from 1.
     With `requests` those of every service are counted too, which takes longer, because each span has to be decoded.
     """
+    return _all(iter_reports(sources, by=by, requests=requests))
+
+
+def iter_reports(sources: Iterable[File], *, by: By = "trace", requests: bool = False) -> StoredReports:
+    """Return the same reports as `read_files`, to be gone through in little memory, however many there are.
+
+    The files are read before this returns. Of more than `limits.HELD_SPANS` spans of failing traces, all wait in a
+    temporary file, which is as large as they are, and what memory holds is some hundred bytes for each such trace. Each
+    report is made when its turn comes; by rollout, all traces of one are in memory then.
+
+        with iter_reports(paths, by="rollout") as reports:
+            kinds = Counter(report.root.failure_kind for report in reports if report.root)
+    """
     named = {_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}
     return _read(named, by, Census() if requests else None)
 
 
-def _read(sources: Mapping[str, File], by: By, census: Census | None) -> Reports:
-    """Read each of `sources` twice: to find the traces that failed anywhere, then to read those everywhere."""
-    from gym_failures.reading.sources.contents import failing_traces  # noqa: PLC0415 - spans need no extra, text does
+def _all(stored: StoredReports) -> Reports:
+    with stored:
+        return Reports(stored, spans=stored.spans, skipped=stored.skipped, skips=stored.skips, requests=stored.requests)
 
+
+def _read(sources: Mapping[str, File], by: By, census: Census | None) -> StoredReports:
     tallies = {name: Tally() for name in sources}
-    with ExitStack() as stack:
-        # Paths are opened for each pass, one at a time, because there may be more of them than a process may hold open.
-        held = {
-            name: source if is_path(source) else stack.enter_context(opened(source)) for name, source in sources.items()
-        }
-        traces: set[str] = set()
-        for one in held.values():
-            with opened(one) as file:
-                start = file.tell()
-                traces.update(failing_traces(file))
-                file.seek(start)
-        reports = rebuild_stored(_spans(held, tallies, traces, census), by=by)
-    skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
-    skips = sum(tally.skips for tally in tallies.values())
-    if skips:
-        first = skipped[0]
-        logger.warning("skipped %d unreadable places, the first in %s: %s", skips, first.where, first.reason)
-    spans = sum(tally.spans for tally in tallies.values())
-    requests = None if census is None else census.requests()
-    return Reports(reports, spans=spans, skipped=skipped[: limits.SKIPS_NAMED], skips=skips, requests=requests)
-
-
-def _spans(
-    held: Mapping[str, File], tallies: Mapping[str, Tally], traces: Collection[str], census: Census | None
-) -> Iterator[Span]:
-    from gym_failures.reading.sources.contents import parse  # noqa: PLC0415 - as above
-
-    for name, source in held.items():
-        with opened(source) as file:
-            if census is None:
-                yield from parse(file, tallies[name], traces=traces)
-                continue
-            for span in parse(file, tallies[name], traces=None):
-                census.see(span)
-                if span.trace_id in traces:
-                    yield span
+    shelf = Shelf(by_rollout=checked(by) == "rollout", most=limits.HELD_SPANS, batch=limits.BATCH_SPANS)
+    try:
+        for _, span in failing_spans(sources, tallies, see=None if census is None else census.see):
+            shelf.add(span)
+    except BaseException:
+        shelf.close()
+        raise
+    stored = StoredReports(shelf, by, tallies, None if census is None else census.requests())
+    if stored.skips:
+        first = stored.skipped[0]
+        logger.warning("skipped %d unreadable places, the first in %s: %s", stored.skips, first.where, first.reason)
+    return stored
 
 
 def _name_of(source: File) -> str | None:

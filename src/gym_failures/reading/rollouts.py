@@ -5,10 +5,15 @@ from typing import Final
 from gym_failures import semconv
 from gym_failures.fields import as_text
 from gym_failures.reading.forest import Forest
-from gym_failures.reading.model import whole
+from gym_failures.reading.model import Span, whole
 
 _MANY: Final = ""
 """Stands for more than one rollout; no rollout has this id."""
+
+
+def named_rollout(span: Span) -> str | None:
+    """Return the rollout that a span names itself; None where it names none."""
+    return as_text(whole(span).attributes.get(semconv.NEMO_GYM_ROLLOUT_ID)) or None
 
 
 def rollouts_of(forest: Forest) -> list[str | None]:
@@ -17,7 +22,7 @@ def rollouts_of(forest: Forest) -> list[str | None]:
     It is the one named on the span or nearest above. A server may learn the id only from the body that it passes on, so
     a span without a name above takes the name beneath it, if there is only one.
     """
-    rollouts = [as_text(whole(span).attributes.get(semconv.NEMO_GYM_ROLLOUT_ID)) or None for span in forest.spans]
+    rollouts = [named_rollout(span) for span in forest.spans]
     beneath = list(rollouts)
     for position in reversed(range(len(rollouts))):
         parent, name = forest.parents[position], beneath[position]
