@@ -153,12 +153,18 @@ def closed():
 @pytest.mark.parametrize("receiver", ["listening", "closed"])
 def test_the_end_does_not_wait_for_ever(caplog, request, receiver):
     """A receiver that takes nothing holds up an end for a moment only, and what may be lost is said once."""
-    taken = threading.Event()
-    flush = Flush([taken.wait], answers=Answers(), receivers=[request.getfixturevalue(receiver)])
+    begun, taken = [], threading.Event()
+
+    def send():
+        begun.append(receiver)
+        taken.wait()
+
+    flush = Flush([send], answers=Answers(), receivers=[request.getfixturevalue(receiver)])
     flush()
     flush()
     assert not taken.is_set()
     taken.set()
+    assert begun == (["listening"] if receiver == "listening" else [])
     assert len(caplog.messages) == 1
 
 

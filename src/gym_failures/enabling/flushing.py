@@ -52,20 +52,25 @@ class Flush:
         self._gave_up = False
 
     def __call__(self) -> None:
-        """Send it, and wait until it is sent; not where nobody has answered before and nobody listens now.
+        """Send it, and wait until it is sent; neither where nobody has answered before and nobody listens now.
 
-        What is under way by then may still arrive. After a call that ended so, a further one does not wait at all.
+        What is under way when the wait is over may still arrive. After a call that ended so a further one does nothing.
         """
         with _GUARD:
-            begun = time.monotonic()
-            # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
-            threads = [_started(part) for part in self._parts]
-            patience = 0.0 if self._gave_up else self._patience()
-            for thread in threads:
-                thread.join(max(0, begun + patience - time.monotonic()))
-            if any(thread.is_alive() for thread in threads):
+            if self._parts and not self._gave_up and not self._is_sent():
                 self._gave_up = True
                 warn_once("flush", "the last spans or counts of this process may be lost: nothing took them in time")
+
+    def _is_sent(self) -> bool:
+        begun = time.monotonic()
+        patience = self._patience()
+        if not patience:
+            return False
+        # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
+        threads = [_started(part) for part in self._parts]
+        for thread in threads:
+            thread.join(max(0, begun + patience - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)
 
     def _patience(self) -> float:
         if self._answers or (self._receivers and self._somebody_listens()):
