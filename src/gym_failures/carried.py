@@ -12,7 +12,7 @@ from weakref import ref
 
 from gym_failures.chain import Carried
 from gym_failures.header import decode_reports
-from gym_failures.looking import look
+from gym_failures.looking import attribute, look
 from gym_failures.marks import REMOTE, Mark
 from gym_failures.propagation import header_values
 from gym_failures.records import FailureReport
@@ -50,13 +50,13 @@ def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried 
 
     `accepts` is asked with the URL of the request (`Config.accepts`). Raises nothing but what `accepts` raises.
     """
-    response, headers = _attribute(error, "response"), _attribute(error, "headers")
+    response, headers = attribute(error, "response"), attribute(error, "headers")
     if response is None and headers is None:
         return None
     known = remembered(response) or remembered(headers)
     if known is not None:
         return Carried(known, omitted=False)
-    values = _values_in(headers) or _values_in(_attribute(response, "headers"))
+    values = _values_in(headers) or _values_in(attribute(response, "headers"))
     if not values:
         return None
     url = _url_of(error, response)
@@ -72,17 +72,12 @@ def _values_in(headers: object) -> list[object]:
 
 def _url_of(error: BaseException, response: object) -> str | None:
     """Return the URL that answered, from aiohttp's `request_info`, or from the response or request of the others."""
-    for holder, name in (
-        (_attribute(error, "request_info"), "real_url"),
+    for holder, name in (  # httpx's `request` raises RuntimeError where there is none.
+        (attribute(error, "request_info"), "real_url"),
         (response, "url"),
-        (_attribute(error, "request"), "url"),
+        (attribute(error, "request"), "url"),
     ):
-        url = _attribute(holder, name)
+        url = attribute(holder, name)
         if url is not None:
             return text_of(url)
     return None
-
-
-def _attribute(source: object, name: str) -> object | None:
-    """Return an attribute of a foreign object, or None when it has none or reading it raises."""
-    return look(getattr, source, name, None)  # httpx's `request` raises RuntimeError where there is none.

@@ -19,3 +19,13 @@ def look(read: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | No
         raise
     except BaseException:  # noqa: BLE001 - see above
         return None
+
+
+def attribute(source: object, name: str) -> object | None:
+    """Return an attribute of a foreign object, or None when it has none or reading it raises; as `look` does it."""
+    try:
+        return getattr(source, name, None)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001 - see `look`
+        return None

@@ -6,8 +6,9 @@ from typing import Any
 from gym_failures.classify import Classification, Rule, classify
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
+from gym_failures.looking import attribute
 from gym_failures.records import FailureEvent, SdkErrorDetails
-from gym_failures.shapes import SHAPE_FIELDS, attribute, lenient_event
+from gym_failures.shapes import SHAPE_FIELDS, lenient_event
 from gym_failures.text import text_of, type_name, wire_id
 
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gym_failures import limits, selfmetrics
 from gym_failures.kinds import FailureBoundary
-from gym_failures.looking import look
+from gym_failures.looking import attribute, look
 from gym_failures.records import FailureEvent
 from gym_failures.text import clean, cut, text_of
 
@@ -77,11 +77,6 @@ def _raises(fields: Mapping[str, Any], name: str) -> bool:
         return True
 
     return look(validate) is None
-
-
-def attribute(error: BaseException, name: str) -> object:
-    """Return an attribute of a foreign object, or None when reading it raises."""
-    return look(getattr, error, name, None)
 
 
 def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
