@@ -89,7 +89,7 @@ CASES = {
     "spans go nowhere": ({"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),
     "counts go nowhere": ({"OTEL_METRICS_EXPORTER": "none"}, {"OTEL_METRICS_EXPORTER": ["warning"]}),
     "an exporter that is not there": ({"OTEL_TRACES_EXPORTER": "zipkin"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),
-    "a file": ({"OTEL_TRACES_EXPORTER": "otlp_json_file"}, {}),
+    "standard output": ({"OTEL_TRACES_EXPORTER": "console"}, {}),
     "nobody listens": ({"OTEL_EXPORTER_OTLP_ENDPOINT": FREE}, {"OTEL_EXPORTER_OTLP_ENDPOINT": ["problem"]}),
     "nobody listens for spans": (
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{FREE}/v1/traces"},
