@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from backends.processes import LOOPBACK, answers, free_ports
 from gym_venv import WITH_US, WITHOUT_US
-from tests.gym.bed import run, scenarios
+from tests.gym.bed import configuration, run, scenarios
 from tests.gym.bed.provider import Provider
 
 ROLLOUTS = ("relay-ok", "relay-m401", "relay-vraise")
@@ -56,7 +56,7 @@ def launch(folder):
 
 def _config(folder, head, provider):
     """Return the bed's configuration with these servers only."""
-    whole = run.config(folder, head, provider)
+    whole = configuration.config(folder, head, provider)
     config = {name: part for name, part in whole.items() if name in SERVERS or not isinstance(part, dict)}
     for name, (kind, implementation) in SERVERS.items():
         ((_, settings),) = whole[name][kind].items()
