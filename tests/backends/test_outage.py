@@ -23,6 +23,9 @@ ATTEMPTS = 24
 MIB = 1024 * 1024
 GRPC_TAKES = 4 * MIB
 """Largest message that a gRPC server takes when it is not told otherwise, in bytes."""
+SDK_KEEPS = 128
+"""Attributes, and events, that a span has at most when an SDK is not told otherwise."""
+LONG = "z" * 20_000
 OWN = {"collection": KINDS_OF_A_ROLLOUT[0], "agent": KINDS_OF_A_ROLLOUT[1], "model": kinds.PROVIDER_UNAVAILABLE}
 """Kind of each service's own failure."""
 
@@ -72,22 +75,26 @@ def test_large_batches_of_failures_arrive(outage, eventually):
 def test_the_largest_message_passes_every_hop(agent, jaeger, eventually):
     """A message just under what an agent takes gets to Jaeger's disk: no hop or storage refuses what the last accepted.
 
-    Badger takes no value of more than 65,000 bytes (longer texts and lists are cut before), gRPC at first no 4 MiB.
+    Badger takes no value of more than 65,000 bytes and no span with 9.6 MiB of them, gRPC by default no 4 MiB.
     """
     kept = InMemorySpanExporter()
     provider = TracerProvider(resource=Resource({"service.name": "large"}), shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(kept))
     tracer = provider.get_tracer("large")
     with tracer.start_as_current_span("POST /run") as root:
-        for number in range(12):
+        for number in range(2):
             span = tracer.start_span("step", attributes={"step": number, "prompt": "x" * MIB, "tokens": [7] * 40_000})
             span.add_event(semconv.EVENT_NAME, {semconv.FAILURE_KIND: kinds.JUDGE_FAILED, "said": "y" * 100_000})
             span.end()
+        crowded = tracer.start_span("crowded", attributes={f"text {number}": LONG for number in range(SDK_KEEPS)})
+        for _ in range(SDK_KEEPS):
+            crowded.add_event("exception", dict.fromkeys(("message", "stack", "code", "hint"), LONG))
+        crowded.end()
     exporter = OTLPSpanExporter(f"{agent.http}/v1/traces")
     assert exporter.export(kept.get_finished_spans()) is SpanExportResult.SUCCESS
     exporter.shutdown()
     trace_id = format_trace_id(root.get_span_context().trace_id)
-    eventually(lambda: spans_kept(jaeger, trace_id), 13)
+    eventually(lambda: spans_kept(jaeger, trace_id), 4)
     assert trace_ids(jaeger.find("large", failure_kind=kinds.JUDGE_FAILED)) == {trace_id}
     prompts = {texts(span).get("prompt", "") for span in spans_of(jaeger.trace(trace_id))}
     assert {prompt.lstrip("x") for prompt in prompts} == {"", "…"}
