@@ -175,7 +175,7 @@ RECOGNISED_START: Final = 256
 """What is looked at to tell one format of files from another, in bytes; ours."""
 
 ROW_START: Final = 4 * 1_024 * 1_024
-"""Longest first line by which a file is told to hold rows of rollouts, in bytes; ours: a row can hold a conversation."""
+"""Longest first line by which a file is told to hold rows of rollouts, in bytes; ours: rows hold conversations."""
 
 HELD_SPANS: Final = 20_000
 """Spans of failing traces that are held in memory before they go to a temporary file, in spans; ours, some 60 MB."""
