@@ -113,6 +113,10 @@ def test_no_input_is_kept(name):
     assert SECRET not in repr(classify(CASES[name].make(), boundary=FailureBoundary.AGENT))
 
 
+IN_A_GYM = {("nemo_gym.judge.JudgeError",)}
+"""Rows that tests/gym meets, because only an environment of NeMo Gym has these exceptions."""
+
+
 def test_every_row_of_the_table_is_met_by_a_real_exception():
     """No row of the table is there on hearsay: each is the one that some real exception of these tests is known by."""
     cases = {**PYTHON_CASES, **test_classify_clients.CASES, **CASES}
@@ -125,4 +129,4 @@ def test_every_row_of_the_table_is_met_by_a_real_exception():
         while node is not None:
             met.add(_rule_for(node, None, case.boundary if node is error else None))
             node = node.__cause__ or node.__context__
-    assert [rule.types for rule in DEFAULT_RULES if rule not in met] == []
+    assert {rule.types for rule in DEFAULT_RULES if rule not in met} == IN_A_GYM
