@@ -18,13 +18,14 @@ _TIME: Final = re.compile(rb'(imeUnixNano":")([0-9]+)')
 _ROLLOUT: Final = re.compile(rb'("%s","value":{"stringValue":")' % semconv.NEMO_GYM_ROLLOUT_ID.encode())
 _TRACE_ID: Final = re.compile(rb'"traceId":"[0-9a-f]{32}')
 _EVENT_ID: Final = re.compile(rb'"failure\.(?:cause_)?id","value":{"stringValue":"[0-9a-f]{32}')
+_OWN_EVENT_ID: Final = re.compile(rb'"failure\.id","value":{"stringValue":"[0-9a-f]{32}')
 
 
 class Size(NamedTuple):
     """What was written."""
 
     bytes: int
-    copies: int
+    failures: int
 
 
 def write_large(path: Path, at_least: int, *, failing: float, batch: int) -> Size:
@@ -43,7 +44,8 @@ def write_large(path: Path, at_least: int, *, failing: float, batch: int) -> Siz
             _put(copy, ids, b"%0*d" % (NUMBER, number))
             _put(copy, times, b"%0*d" % (TIME_NUMBER, number))
             file.write(copy)
-    return Size(copies * len(copy), copies)
+    failures = {found[0] for found in _OWN_EVENT_ID.finditer(text)}
+    return Size(copies * len(copy), copies * len(failures))
 
 
 def _put(text: bytearray, places: list[int], what: bytes) -> None:

@@ -180,6 +180,9 @@ ROW_START: Final = 4 * 1_024 * 1_024
 HELD_SPANS: Final = 20_000
 """Spans of failing traces that are held in memory before they go to a temporary file, in spans; ours, some 60 MB."""
 
+PART_BYTES: Final = 32 * 1_024 * 1_024
+"""Part of a large file that one process reads at a time, in bytes; ours: if all failed, its spans take some 100 MB."""
+
 BATCH_SPANS: Final = 5_000
 """Spans that are read back from there at once, in spans; ours: reports take several times their spans' room."""
 
@@ -234,6 +237,17 @@ GUARD_FRAMES: Final = 8
 
 CUT_MARK_LENGTH: Final = 14
 """Longest mark that `text.cut` leaves, in characters."""
+
+LARGE_FILES: Final = 64 * 1_024 * 1_024
+"""Size of files from which the command shows how far it is, in bytes; ours: smaller ones take less than a second."""
+
+SHARED_FILES: Final = 512 * 1_024 * 1_024
+"""Size of files from which several processes read them, in bytes; ours, measured: below, to start them takes as long as
+they save."""
+
+WORKERS: Final = 8
+"""Most processes that read unless it is said how many, in processes; ours: each takes some 60 MB, and what they find is
+put together by one."""
 
 # --- What the command shows. ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
-from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
@@ -41,6 +41,7 @@ def count(
     until: Until = None,
     jaeger: Url = None,
     exit_code: ExitCode = False,
+    workers: Workers = None,
     strict: Strict = False,
 ) -> None:
     """Count failures by kind and boundary, or by what else they have in common.
@@ -52,7 +53,7 @@ def count(
     if output is Format.PROMETHEUS and Field.HOUR in fields:
         raise typer.BadParameter("an hour is no label of a metric", param_hint="--by")
     choice = Choice(kind, boundary, service, rollout, since, until)
-    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice) as reports:
+    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, workers=workers) as reports:
         counted = tally(reports, by=fields, choice=choice)
     match output:
         case Format.TABLE:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gym_failures.cli.changes import WORSE, Change, Way, changes
-from gym_failures.cli.files import Strict, Unit, end, read
+from gym_failures.cli.files import Strict, Unit, Workers, end, read
 from gym_failures.cli.table import shown_kind
 from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
 from gym_failures.cli.terminal import out, plain, write
@@ -43,6 +43,7 @@ def diff(
     exit_code: Annotated[
         bool, typer.Option("--exit-code", help="End with status 1 if anything is new or rose.", show_default=False)
     ] = False,
+    workers: Workers = None,
     strict: Strict = False,
 ) -> None:
     """Compare the failures of two runs: which kinds are new, which rose, fell or are gone, each with examples.
@@ -50,7 +51,7 @@ def diff(
     Numbers are of failures, each counted once, and not of shares: they mean something where both runs are as large.
     """
     fields = fields_of(by)
-    (was, skipped_before), (now, skipped_after) = _counted(before, fields), _counted(after, fields)
+    (was, skipped_before), (now, skipped_after) = _counted(before, fields, workers), _counted(after, fields, workers)
     found = changes(was, now)
     skips = skipped_before + skipped_after
     if output is Format.JSON:
@@ -60,9 +61,9 @@ def diff(
     end(skips, strict=strict, failed=exit_code and any(change.way in WORSE for change in found))
 
 
-def _counted(run: Path, fields: Sequence[Field]) -> tuple[Tally, int]:
+def _counted(run: Path, fields: Sequence[Field], workers: int | None) -> tuple[Tally, int]:
     """Return what failed in a run, and how much could not be read."""
-    with read([run], Unit.ROLLOUT) as reports:
+    with read([run], Unit.ROLLOUT, workers=workers) as reports:
         return tally(reports, by=fields), reports.skips
 
 

@@ -3,8 +3,10 @@
 import enum
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
@@ -14,6 +16,7 @@ from gym_failures.cli import exits
 from gym_failures.cli.choice import Choice
 from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
+from gym_failures.cli.progress import progress, size_of, workers_for
 from gym_failures.cli.terminal import err, plain
 from gym_failures.reading import Skip, StoredReports, iter_reports
 from gym_failures.reading.sources.files import File
@@ -47,6 +50,12 @@ ExitCode = Annotated[
 Strict = Annotated[
     bool, typer.Option("--strict", help="End with status 4 if anything could not be read.", show_default=False)
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N", min=1, help="Processes that read large files. [default: one for each core]", show_default=False
+    ),
+]
 
 
 def read(
@@ -56,15 +65,23 @@ def read(
     jaeger: str | None = None,
     choice: Choice | None = None,
     requests: bool = False,
+    workers: int | None = None,
 ) -> StoredReports:
     """Return the reports in `files`, and in what the Jaeger at that URL has of `choice`.
 
-    They have to be closed. Says what was skipped, and ends the command when there was nothing else, or nothing at all
-    to read.
+    They have to be closed. As many `workers` read as the files are worth, unless it is said how many. Says what was
+    skipped, and ends the command when there was nothing else, or nothing at all to read.
     """
     sources = sources_of(files, jaeger=jaeger, choice=choice)
-    with files_read():
-        reports = iter_reports(sources, by=unit.value, requests=requests)
+    size = size_of(sources)
+    with files_read(), progress(size, err()) as watch:
+        reports = iter_reports(
+            sources,
+            by=unit.value,
+            requests=requests,
+            workers=workers or workers_for(size),
+            watch=watch,
+        )
     say_skipped(reports.skipped, reports.skips)
     if reports.skips and not reports.spans:
         reports.close()
@@ -94,12 +111,17 @@ def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choic
 
 @contextmanager
 def files_read() -> Iterator[None]:
-    """End the command, and say why, where a file cannot be read within the block, or an extra is missing."""
+    """End the command, and say why, where a file cannot be read within the block, or something that reading needs."""
     try:
         with needs("reading"):
             yield
+    except BrokenExecutor:
+        err().print("gym-failures: a process that read was ended from outside; --workers 1 starts none")
+        raise typer.Exit(exits.USAGE) from None
     except OSError as error:
-        err().print(f"gym-failures: {plain(str(error.filename))}: {error.strerror}", markup=False)
+        # Only the file for what memory does not hold has no name.
+        where = gettempdir() if error.filename is None else str(error.filename)
+        err().print(f"gym-failures: {plain(where)}: {error.strerror}", markup=False)
         raise typer.Exit(exits.USAGE) from None
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
-from gym_failures.cli.files import ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.page import contents, document
 from gym_failures.cli.terminal import err, plain
@@ -36,6 +36,7 @@ def report(
     until: Until = None,
     jaeger: Url = None,
     exit_code: ExitCode = False,
+    workers: Workers = None,
     strict: Strict = False,
 ) -> None:
     """Write a page that shows what failed, where, when, and what led to what.
@@ -46,7 +47,7 @@ def report(
     choice = Choice(kind, boundary, service, rollout, since, until)
     # Jaeger is asked for traces that failed only, so the requests in them are no share of all.
     whole = jaeger is None and choice == Choice()
-    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=whole) as reports:
+    with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=whole, workers=workers) as reports:
         chosen = [*choice.of(reports)]
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)

@@ -10,7 +10,7 @@ from rich.console import Console
 from gym_failures import limits
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.documents import report_line, reports_document
-from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, end, read
+from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, read
 from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
@@ -47,6 +47,7 @@ def show(
         typer.Option(metavar="SECONDS", min=0, help="With --follow: how long after its last span a trace is shown."),
     ] = limits.FOLLOW_QUIET,
     exit_code: ExitCode = False,
+    workers: Workers = None,
     strict: Strict = False,
 ) -> None:
     """Show why rollouts failed: a tree for each, from the root cause on.
@@ -62,7 +63,7 @@ def show(
             raise typer.BadParameter("follows files and folders, and prints text or jsonl", param_hint="--follow")
         follow(files, by, choice, quiet=quiet, show=_printer(by, output, recovered=recovered))
         return
-    with read(files, by, jaeger=jaeger, choice=choice) as reports:
+    with read(files, by, jaeger=jaeger, choice=choice, workers=workers) as reports:
         failed = _print(reports, choice, by, output, recovered=recovered)
     end(reports.skips, strict=strict, failed=exit_code and failed > 0)
 

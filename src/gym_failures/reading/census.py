@@ -32,6 +32,12 @@ class Census:
         if isinstance(span, SpanRecord) and semconv.FAILURE_ID in span.attributes:
             self._failed[service] += 1
 
+    def add(self, other: "Census") -> None:
+        """Count what another has counted."""
+        for service, number in other.requests().items():
+            self._all[service] += number.all
+            self._failed[service] += number.failed
+
     def requests(self) -> dict[str | None, Requests]:
         """Return what was counted, by service; None is that of spans which name none."""
         return {service: Requests(number, self._failed[service]) for service, number in self._all.items()}

@@ -157,3 +157,10 @@ class Tally:
         self.skips += 1
         if self.named is None or len(self.skipped) < self.named:
             self.skipped.append(Skip(line, reason))
+
+    def add(self, other: "Tally", *, after: int) -> None:
+        """Add the tally of what comes `after` so many lines of the same source."""
+        self.spans += other.spans
+        self.skips += other.skips
+        left = None if self.named is None else self.named - len(self.skipped)
+        self.skipped += (skip._replace(line=skip.line + after) for skip in other.skipped[:left])

@@ -15,25 +15,27 @@ from gym_failures.reading.otlp_values import as_bytes, json_bytes
 from gym_failures.reading.search import count
 
 
-def failing_traces(texts: Iterable[str | bytes]) -> frozenset[str]:
+def failing_traces(texts: Iterable[str | bytes], *, is_start: bool = True) -> frozenset[str]:
     """Return the ids of the traces in which a span tells of a failure, and perhaps of some that only look so.
 
-    Each text is one or more whole lines. Passes over what cannot be read; `parse_lines` tells of that.
+    Takes texts as `parse_lines` does. Passes over what cannot be read; that function tells of it.
     """
-    return frozenset(trace_id for _, text in _numbered(texts) for trace_id in _failing(text))
+    return frozenset(trace_id for _, text in _numbered(texts, is_start=is_start) for trace_id in _failing(text))
 
 
-def parse_lines(texts: Iterable[str | bytes], tally: Tally, *, traces: Collection[str] | None = None) -> Iterator[Span]:
+def parse_lines(
+    texts: Iterable[str | bytes], tally: Tally, *, traces: Collection[str] | None = None, is_start: bool = True
+) -> Iterator[Span]:
     """Read lines as they come, yield their spans, and keep a tally of what can and what cannot be read.
 
     Each text is one or more whole lines. A blank line is nothing, and a document that is spread over several lines is
-    read as one. `traces` holds the ids of the traces to yield; None yields all. A line that has no span of theirs is
-    only looked at from outside, so damage within it can go unnoticed; that it is a whole record is made sure of.
-    Nothing that the lines hold makes this raise.
+    read as one, for which the texts have to be those from the start of a file (`is_start`). `traces` holds the ids of
+    the traces to yield; None yields all. A line that has no span of theirs is only looked at from outside, so damage
+    within it can go unnoticed; that it is a whole record is made sure of. Nothing that the lines hold makes this raise.
     """
     wanted = None if traces is None else frozenset(map(key_of, traces))
     processes: Processes = {}
-    for number, text in _numbered(texts):
+    for number, text in _numbered(texts, is_start=is_start):
         if wanted is not None and (outlined := outline(text)) is not None:
             resources = decode_plain(thinned(outlined, wanted))
             if resources is not None:
@@ -50,6 +52,12 @@ def parse_lines(texts: Iterable[str | bytes], tally: Tally, *, traces: Collectio
                 tally.skip(at, fault)
 
 
+def begins_document(text: bytes) -> bool:
+    """Tell whether a file that begins with `text` is one document which is spread over several lines."""
+    # No whole record has a line that ends so.
+    return text.lstrip().partition(b"\n")[0].rstrip().endswith((b"{", b"["))
+
+
 def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
     """Read one document, as text or already decoded, or the text of a whole file of lines.
 
@@ -60,14 +68,13 @@ def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
     return Parsed([whole(span) for span in parse_lines([text], tally)], tally.skipped)
 
 
-def _numbered(texts: Iterable[str | bytes]) -> Iterator[tuple[int, bytes]]:
+def _numbered(texts: Iterable[str | bytes], *, is_start: bool) -> Iterator[tuple[int, bytes]]:
     """Yield texts with the numbers of their first lines; a document that is spread over lines becomes one line."""
     encoded = map(as_bytes, texts)
     number = 1
     for text in encoded:
         if text and not text.isspace():
-            # An indented document begins like this, and no whole record has a line that ends so.
-            if text.lstrip().partition(b"\n")[0].rstrip().endswith((b"{", b"[")):
+            if is_start and begins_document(text):
                 text = b" ".join([text, *encoded]).replace(b"\n", b" ")  # noqa: PLW2901 - it is the same text
             yield number, text
             number += _lines_in(text)

@@ -11,9 +11,9 @@ from gym_failures.reading.census import Census, Requests
 from gym_failures.reading.model import Skip, SpanRecord, Tally
 from gym_failures.reading.rebuild import By, checked, rebuild, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
+from gym_failures.reading.scan import Intake, scan
 from gym_failures.reading.shelf import Shelf
-from gym_failures.reading.sources.files import File, is_path
-from gym_failures.reading.spans import failing_spans
+from gym_failures.reading.sources.files import File, Watch, is_path
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -110,7 +110,14 @@ def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = Fa
     return _all(iter_reports(sources, by=by, requests=requests))
 
 
-def iter_reports(sources: Iterable[File], *, by: By = "trace", requests: bool = False) -> StoredReports:
+def iter_reports(
+    sources: Iterable[File],
+    *,
+    by: By = "trace",
+    requests: bool = False,
+    workers: int = 1,
+    watch: Watch | None = None,
+) -> StoredReports:
     """Return the same reports as `read_files`, to be gone through in little memory, however many there are.
 
     The files are read before this returns. Of more than `limits.HELD_SPANS` spans of failing traces, all wait in a
@@ -119,9 +126,13 @@ def iter_reports(sources: Iterable[File], *, by: By = "trace", requests: bool = 
 
         with iter_reports(paths, by="rollout") as reports:
             kinds = Counter(report.root.failure_kind for report in reports if report.root)
+
+    With several `workers`, which are processes, files of uncompressed OTLP JSON lines are read in parts. They are
+    started anew, so a script has to keep what it does behind `if __name__ == "__main__"`. `watch` is called with the
+    number of bytes that were read of a file, often, and twice for each file.
     """
     named = {_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}
-    return _read(named, by, Census() if requests else None)
+    return _read(named, by, Census() if requests else None, workers, watch)
 
 
 def _all(stored: StoredReports) -> Reports:
@@ -129,12 +140,13 @@ def _all(stored: StoredReports) -> Reports:
         return Reports(stored, spans=stored.spans, skipped=stored.skipped, skips=stored.skips, requests=stored.requests)
 
 
-def _read(sources: Mapping[str, File], by: By, census: Census | None) -> StoredReports:
+def _read(
+    sources: Mapping[str, File], by: By, census: Census | None, workers: int = 1, watch: Watch | None = None
+) -> StoredReports:
     tallies = {name: Tally() for name in sources}
     shelf = Shelf(by_rollout=checked(by) == "rollout", most=limits.HELD_SPANS, batch=limits.BATCH_SPANS)
     try:
-        for _, span in failing_spans(sources, tallies, see=None if census is None else census.see):
-            shelf.add(span)
+        scan(sources, Intake(shelf, tallies, census), workers=workers, watch=watch)
     except BaseException:
         shelf.close()
         raise

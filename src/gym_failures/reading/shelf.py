@@ -4,11 +4,12 @@ A trace is whole only when everything has been read, because its spans are in th
 kept here is put back together in batches, each of which has all the spans of the traces, or rollouts, that it is about.
 """
 
+import os
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, NamedTuple
 
 from gym_failures.reading.model import Span, SpanRecord, whole
 from gym_failures.reading.rollouts import named_rollout
@@ -19,9 +20,28 @@ class _Trace:
     """What is known in memory of a trace whose spans are in the file."""
 
     start_ns: int
-    spans: int = 0
     places: list[int] = field(default_factory=list)
     """Where in the file some of its spans begin."""
+
+
+class Bundle(NamedTuple):
+    """Some spans of a trace, packed."""
+
+    trace_id: str
+    start_ns: int
+    """When the first of them starts."""
+    rollouts: frozenset[str]
+    """The rollouts that they name."""
+    packed: bytes
+
+
+def bundle_of(trace_id: str, spans: Sequence[Span]) -> Bundle:
+    """Pack spans of one trace."""
+    # All of a span, because what is not decoded yet holds on to the whole text that it stands in.
+    records = [whole(span) for span in spans]
+    rollouts = frozenset(rollout for record in records if (rollout := named_rollout(record)) is not None)
+    start_ns = min(record.start_ns for record in records)
+    return Bundle(trace_id, start_ns, rollouts, pickle.dumps(records, pickle.HIGHEST_PROTOCOL))
 
 
 class Shelf:
@@ -51,6 +71,20 @@ class Shelf:
         if self._number > self._most:
             self._put_away()
 
+    def put(self, bundle: Bundle) -> None:
+        """Take spans that are packed, and leave them so."""
+        if self._file is None:
+            self._file = TemporaryFile()  # noqa: SIM115 - `close` closes it
+        trace = self._traces.get(bundle.trace_id)
+        if trace is None:
+            trace = self._traces[bundle.trace_id] = _Trace(bundle.start_ns)
+        trace.start_ns = min(trace.start_ns, bundle.start_ns)
+        trace.places.append(self._file.seek(0, os.SEEK_END))
+        self._file.write(bundle.packed)
+        if self._ties is not None:
+            for rollout in bundle.rollouts:
+                self._ties.tie(bundle.trace_id, rollout)
+
     def batches(self) -> Iterator[list[Span]]:
         """Yield all spans: at once where they are in memory, else the earliest traces first."""
         if self._file is None:
@@ -76,23 +110,8 @@ class Shelf:
 
     def _put_away(self) -> None:
         """Move what is in memory to the file."""
-        file = self._file
-        if file is None:
-            file = self._file = TemporaryFile()  # noqa: SIM115 - `close` closes it
-        file.seek(0, 2)
         for trace_id, spans in self._held.items():
-            # All of a span, because what is not decoded yet holds on to the whole text that it stands in.
-            records = [whole(span) for span in spans]
-            trace = self._traces.get(trace_id)
-            if trace is None:
-                trace = self._traces[trace_id] = _Trace(records[0].start_ns)
-            trace.start_ns = min(trace.start_ns, *(record.start_ns for record in records))
-            trace.spans += len(records)
-            trace.places.append(file.tell())
-            pickle.dump(records, file, pickle.HIGHEST_PROTOCOL)
-            if self._ties is not None:
-                for record in records:
-                    self._ties.tie(trace_id, named_rollout(record))
+            self.put(bundle_of(trace_id, spans))
         self._held.clear()
         self._number = 0
 
@@ -121,9 +140,7 @@ class _Ties:
         """The first trace that named a rollout."""
         self._above: dict[str, str] = {}
 
-    def tie(self, trace_id: str, rollout: str | None) -> None:
-        if rollout is None:
-            return
+    def tie(self, trace_id: str, rollout: str) -> None:
         first = self._named_by.setdefault(rollout, trace_id)
         one, other = self.representative(first), self.representative(trace_id)
         if one != other:

@@ -36,6 +36,20 @@ def is_lines(start: bytes) -> bool:
     return not (is_packed(start) or is_framed(start) or jaeger_json.is_jaeger(start) or jaeger_v3.is_answer(start))
 
 
+def is_lines_only(file: IOBase) -> bool:
+    """Tell whether `file` is plain text of OTLP JSON, each of whose lines can be read without the others.
+
+    Leaves `file` where it stands.
+    """
+    at = file.tell()
+    first = as_bytes(file.readline(limits.ROW_START))
+    file.seek(at)
+    if not first.strip() or otlp_json.begins_document(first) or not is_lines(first):
+        return False
+    read, _ = _recognised(file, NOBODY)
+    return read is _LINES
+
+
 class _Format(NamedTuple):
     failing_traces: Callable[[Iterable[bytes]], Collection[str]]
     parse: Callable[[Iterable[bytes], Tally, Collection[str] | None], Iterator[Span]]

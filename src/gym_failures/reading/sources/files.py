@@ -1,9 +1,9 @@
 """Files and texts of lines, opened so that they can be read twice."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BytesIO, IOBase
+from io import BufferedReader, BytesIO, FileIO, IOBase
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TypeGuard
@@ -15,6 +15,9 @@ from gym_failures.reading.sources.stream import Stream
 File = str | bytes | os.PathLike[str] | IOBase
 """A path, an open file, or the text itself: a str that begins like JSON is text, and any other str is a path."""
 
+Watch = Callable[[int], object]
+"""Called with the number of bytes that were read."""
+
 
 def is_path(source: File) -> TypeGuard[str | os.PathLike[str]]:
     """Tell whether `source` is the path of a file, and neither an open one nor the text itself."""
@@ -24,11 +27,12 @@ def is_path(source: File) -> TypeGuard[str | os.PathLike[str]]:
 
 
 @contextmanager
-def opened(source: File) -> Iterator[IOBase]:
+def opened(source: File, watch: Watch | None = None) -> Iterator[IOBase]:
     """Open `source` for reading lines, at a place that one can seek back to.
 
     An open file is read from where it stands and left open; one that cannot seek, such as a pipe, is copied to disk
-    first. Raises OSError for a path that cannot be opened.
+    first. How far one is in a file that is given by its path, `watch` is told. Raises OSError for a path that cannot be
+    opened.
     """
     if isinstance(source, IOBase):
         if source.seekable():
@@ -41,8 +45,21 @@ def opened(source: File) -> Iterator[IOBase]:
     elif isinstance(source, bytes) or (isinstance(source, str) and not is_path(source)):
         yield BytesIO(as_bytes(source))
     else:
-        with Path(source).open("rb") as file:
+        with _Watched(FileIO(source), watch) if watch else Path(source).open("rb") as file:
             yield file
+
+
+class _Watched(BufferedReader):
+    """A file that tells how much is read of it."""
+
+    def __init__(self, raw: FileIO, watch: Watch) -> None:
+        super().__init__(raw)
+        self._watch = watch
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        read = super().read(size)
+        self._watch(len(read))
+        return read
 
 
 def blocks(file: IOBase | Stream) -> Iterator[bytes]:

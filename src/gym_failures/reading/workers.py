@@ -1,0 +1,72 @@
+"""Parts of large files, read by several processes at once."""
+
+import signal
+from collections.abc import Collection, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+
+from gym_failures.reading.census import Census
+from gym_failures.reading.model import Span, Tally
+from gym_failures.reading.otlp_json import failing_traces, parse_lines
+from gym_failures.reading.search import count
+from gym_failures.reading.shelf import Bundle, bundle_of
+from gym_failures.reading.sources.parts import Part, blocks_of
+
+
+@dataclass(slots=True)
+class Found:
+    """What a part holds."""
+
+    tally: Tally = field(default_factory=Tally)
+    """Its lines are numbered from the part's first."""
+    lines: int = 0
+    bundles: list[Bundle] = field(default_factory=list)
+    """The spans of failing traces."""
+    census: Census | None = None
+
+
+def failing_in(part: Part) -> Collection[str]:
+    """Return the ids of the traces in which a span of `part` tells of a failure, and perhaps of some that look so."""
+    return failing_traces(blocks_of(part), is_start=part.start == 0)
+
+
+def found_in(part: Part, traces: Collection[str], with_census: bool) -> Found:  # noqa: FBT001 - a pool gives it by position
+    """Return the spans of `traces` in `part`, and what else is to be known of it."""
+    found = Found(census=Census() if with_census else None)
+    held: dict[str, list[Span]] = {}
+
+    def texts() -> Iterator[bytes]:
+        for text in blocks_of(part):
+            found.lines += count(text, b"\n")
+            yield text
+
+    wanted = None if with_census else traces
+    for span in parse_lines(texts(), found.tally, traces=wanted, is_start=part.start == 0):
+        if found.census is not None:
+            found.census.see(span)
+        if wanted is None and span.trace_id not in traces:
+            continue
+        held.setdefault(span.trace_id, []).append(span)
+    found.bundles = [bundle_of(trace_id, spans) for trace_id, spans in held.items()]
+    return found
+
+
+@contextmanager
+def several(workers: int) -> Iterator[Executor]:
+    """Give so many processes; those that nobody waits for any more are ended.
+
+    They are new ones (`spawn`), because a process that has threads cannot be copied: so a program that asks for them
+    has to keep what it does when it is imported as a module behind `if __name__ == "__main__"`.
+    """
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts() -> None:
+    """Leave Ctrl-C to the process that asked."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
