@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from backends.stack import Collector
 from gym_failures import kinds
 from tests.backends.fleet import failing, running
+from tests.backends.test_counts import COUNTER, series
 from tests.backends.test_kills import reports, sent
 from tests.backends.test_sampling import accepted
 
@@ -18,6 +19,8 @@ MESSAGE = 4 * MIB
 """Size of a message of spans that are well, in bytes, all but a few."""
 QUEUE = 120_000_000
 """Size of a queue that gets full, in bytes; a file in use is compacted when it is more than 100 MiB."""
+LEFT_WAITING = 160 * MIB
+"""What is refused before failures are sent, in bytes: more than is taken yet as the garbage in that memory goes."""
 FAILED = 5
 WELL = "otlp_grpc/gateway"
 FAILING = "otlp_grpc/failing"
@@ -63,25 +66,29 @@ def full(tmp_path, jaeger, prometheus):
         yield agent, gateway
 
 
-def test_failures_pass_a_gateway_that_is_full(full, jaeger, eventually):
-    """A gateway whose memory is full of spans that are well refuses more of them, and takes those with failures.
+def test_failures_pass_a_gateway_that_is_full(full, jaeger, prometheus, eventually):
+    """A gateway whose memory is full of spans that are well refuses more of them, and takes failures and counts.
 
     What it refuses waits on the agent's disk, and is taken once there is room.
     """
     agent, gateway = full
     load = Load(agent, "load-memory")
 
-    def met():
-        return sum(gateway.metrics().get(f"otelcol_receiver_{fate}_spans_total", 0) for fate in ("accepted", "refused"))
+    def met(fate):
+        return gateway.metrics().get(f"otelcol_receiver_{fate}_spans_total", 0)
 
-    while waiting(agent, WELL) < 10 * MESSAGE:
-        before = met()
+    while not met("refused"):
+        before = met("accepted")
         assert load.send()
-        eventually(lambda before=before: met() > before, expected=True)
+        eventually(lambda before=before: met("accepted") > before or met("refused") > 0, expected=True)
+    while waiting(agent, WELL) < LEFT_WAITING:
+        assert load.send()
     with running(agent.http, "full") as fleet:
         rollouts = [fleet.rollout(failing(kinds.PROVIDER_UNAVAILABLE)) for _ in range(FAILED)]
     eventually(lambda: reports(jaeger, rollouts), sent(rollouts))
-    assert waiting(agent, WELL) > 10 * MESSAGE
+    counts = f"sum by (failure_kind) ({series(COUNTER, 'full', failure_boundary='model')})"
+    eventually(lambda: prometheus.by("failure_kind", counts), {kinds.PROVIDER_UNAVAILABLE: FAILED})
+    assert waiting(agent, WELL) > MESSAGE
     taken = accepted(gateway)
     gateway.kill()
     gateway.start()
