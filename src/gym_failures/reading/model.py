@@ -101,6 +101,10 @@ class QuietSpan(Protocol):
     @property
     def service(self) -> str | None: ...  # noqa: D102
 
+    def may_have(self, key: str) -> bool:
+        """Tell whether the span may have an attribute of that name; if not, it need not be read."""
+        ...
+
     def record(self) -> SpanRecord:
         """Read the whole span."""
         ...

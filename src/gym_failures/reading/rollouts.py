@@ -5,7 +5,7 @@ from typing import Final
 from gym_failures import semconv
 from gym_failures.fields import as_text
 from gym_failures.reading.forest import Forest
-from gym_failures.reading.model import Span, whole
+from gym_failures.reading.model import Span, SpanRecord, whole
 
 _MANY: Final = ""
 """Stands for more than one rollout; no rollout has this id."""
@@ -13,6 +13,8 @@ _MANY: Final = ""
 
 def named_rollout(span: Span) -> str | None:
     """Return the rollout that a span names itself; None where it names none."""
+    if not isinstance(span, SpanRecord) and not span.may_have(semconv.NEMO_GYM_ROLLOUT_ID):
+        return None
     return as_text(whole(span).attributes.get(semconv.NEMO_GYM_ROLLOUT_ID)) or None
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
-from gym_failures.reading.model import Span, SpanRecord, whole
+from gym_failures.reading.model import Span
 from gym_failures.reading.rollouts import named_rollout
 
 
@@ -37,11 +37,9 @@ class Bundle(NamedTuple):
 
 def bundle_of(trace_id: str, spans: Sequence[Span]) -> Bundle:
     """Pack spans of one trace."""
-    # All of a span, because what is not decoded yet holds on to the whole text that it stands in.
-    records = [whole(span) for span in spans]
-    rollouts = frozenset(rollout for record in records if (rollout := named_rollout(record)) is not None)
-    start_ns = min(record.start_ns for record in records)
-    return Bundle(trace_id, start_ns, rollouts, pickle.dumps(records, pickle.HIGHEST_PROTOCOL))
+    rollouts = frozenset(rollout for span in spans if (rollout := named_rollout(span)) is not None)
+    start_ns = min(span.start_ns for span in spans)
+    return Bundle(trace_id, start_ns, rollouts, pickle.dumps(spans, pickle.HIGHEST_PROTOCOL))
 
 
 class Shelf:
@@ -126,7 +124,7 @@ class Shelf:
         return list(groups.values())
 
     @staticmethod
-    def _taken(file: IO[bytes], trace: _Trace) -> Iterator[SpanRecord]:
+    def _taken(file: IO[bytes], trace: _Trace) -> Iterator[Span]:
         for place in trace.places:
             file.seek(place)
             yield from pickle.load(file)  # noqa: S301 - from a file without a name, which nobody else can write to
