@@ -29,7 +29,8 @@ class _Server(uvicorn.Server):
 class Serving:
     """Serve an app on a free loopback port within a `with` block."""
 
-    def __init__(self, app: Any, *, lifespan: str = "auto") -> None:
+    def __init__(self, app: Any, *, lifespan: str = "auto", grace: int | None = None) -> None:
+        """Serve `app`; `grace` is how many seconds the end waits for requests before it cancels them, None for ever."""
         self._socket = socket.create_server((HOST, 0))
         self.port: int = self._socket.getsockname()[1]
         self.url = f"http://{HOST}:{self.port}"
@@ -42,6 +43,7 @@ class Serving:
             log_config=None,
             access_log=False,
             date_header=False,
+            timeout_graceful_shutdown=grace,
         )
         self._server = _Server(config)
         self._thread = threading.Thread(target=self._server.run, args=([self._socket],), daemon=True)
@@ -55,7 +57,7 @@ class Serving:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Stop, when every request has ended."""
+        """Stop, when every request has ended or its grace is over."""
         self._server.should_exit = True
         self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the server does not stop"

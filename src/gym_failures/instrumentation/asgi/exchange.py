@@ -1,6 +1,7 @@
 """One HTTP request and its reply, as the parts of the middleware watch it."""
 
 import sys
+from asyncio import CancelledError, current_task
 from collections.abc import Callable
 from contextvars import Token
 from typing import Any, Final
@@ -104,7 +105,7 @@ class Exchange:
     def observe(self, error: BaseException) -> None:
         """Record an exception that passes, at once, on the request's span; one that breaks the reply decides it."""
         with _GUARD:
-            error = _bare(error)
+            error = self._known(error)
             if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
                 return
             event = self.log.observe_failure(error, span=self.log.span)
@@ -139,10 +140,22 @@ class Exchange:
             if self._error is not None and not (self.begun or self._started) and ends():
                 self.log.settle(self._error)
 
-    def _handled(self) -> Exception | None:
+    def _handled(self) -> BaseException | None:
         """Return the exception that is being handled right now, in this request and by nobody outside."""
         error = sys.exception()
-        return error if isinstance(error, Exception) and error is not self._handled_before else None
+        return error if isinstance(error, Exception | CancelledError) and error is not self._handled_before else None
+
+    def _known(self, error: BaseException) -> BaseException:
+        """Return the exception that stands for `error`: for each CancelledError the first one of the request.
+
+        One cancellation is another CancelledError in each task, and in each task group that ends because of it.
+        """
+        error = _bare(error)
+        if not isinstance(error, CancelledError):
+            return error
+        if not isinstance(self._cancelled, CancelledError):
+            self._cancelled = error
+        return self._cancelled
 
     # --- ASGI ---------------------------------------------------------------------------------------------------------
 
@@ -181,7 +194,7 @@ class Exchange:
         """Decide on an exception that leaves the app; a broken event stream gets its comment."""
         ending: Message | None = None
         with _GUARD:
-            ending = self._leave(_bare(error))
+            ending = self._leave(self._known(error))
         if ending is not None:
             with _GUARD:
                 await self._send(ending)
@@ -239,11 +252,15 @@ class Exchange:
         report = decode_reports(relayed) if relayed else None
         if report is not None:
             report = log.observe_reply(report, span=log.span)
+        relayed_id = None if report is None else report.failure_id
         error: BaseException | None = None
         if status >= limits.SERVER_ERROR_STATUS:
             handled = self._handled()
-            error = (self._error or self._cancelled) if handled is None else _bare(handled)
-        log.settle(error, status=status, relayed_id=None if report is None else report.failure_id)
+            error = (self._error or self._cancelled) if handled is None else self._known(handled)
+            if error is None and relayed_id is None and log.own is None and _is_cancelling():
+                # Whoever answers has heard of it before the inner parts have.
+                error = self._known(CancelledError())
+        log.settle(error, status=status, relayed_id=relayed_id)
         self._own_in_header = log.own
         self._broken = False
         if log.has_failures and log.recorder.config.replies_to(self.scope):
@@ -300,6 +317,15 @@ class Exchange:
         if takes_a_comment(self.scope, self._headers) and self.log.recorder.config.replies_to(self.scope):
             return comment(self.log, bytes(self._last_byte))
         return None
+
+
+def _is_cancelling() -> bool:
+    """Tell whether the current task is being cancelled, as at a server's shutdown; False outside of asyncio."""
+    try:
+        task = current_task()
+    except RuntimeError:
+        return False
+    return task is not None and task.cancelling() > 0
 
 
 def _bare(error: BaseException) -> BaseException:
