@@ -76,6 +76,7 @@ PROGRAMS = {
     "dashboard": ("ray/dashboard/dashboard.py", False),
     "command": ("bin/ray", False),
     "a server in a folder of that name": ("ray/app.py", True),
+    "a server in a part of a folder of that name": ("ray/projects/core/app.py", True),
     "a server": ("servers/array/app.py", True),
 }
 
@@ -84,19 +85,38 @@ PROGRAMS = {
 def test_rays_own_processes_are_left_alone(tmp_path, name):
     """Nothing awaits anything in a program of Ray."""
     path, awaiting = PROGRAMS[name]
+    package(tmp_path / "ray")
+    assert looks(tmp_path, path) == f"True {awaiting}\n"
+
+
+@pytest.mark.parametrize("path", ["ray/scripts/app.py", "ray/util/app.py", "ray/projects/scripts/app.py"])
+def test_a_home_folder_called_ray(tmp_path, path):
+    """Programs below a folder that is called ray and is no package, as in images of Ray, are awaited like any."""
+    assert looks(tmp_path, path) == "True True\n"
+
+
+def package(folder):
+    """Make a package of a folder."""
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+
+
+def looks(tmp_path, path):
+    """Run a program at a path, and return whether the hook is there, and whether it awaits anything."""
     script = tmp_path / path
-    script.parent.mkdir(parents=True)
+    script.parent.mkdir(parents=True, exist_ok=True)
     script.write_text(
         "import sys; print('gym_failures_hook' in sys.modules, type(sys.meta_path[0]).__name__ == '_Awaiting')"
     )
-    assert ran(sys.executable, "-u", script, env=hooked(tmp_path)).output == f"True {awaiting}\n"
+    return ran(sys.executable, "-u", script, env=hooked(tmp_path)).output
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_helpers_of_rays_dashboard_are_left_alone(tmp_path, method):
     """What the dashboard starts by `multiprocessing` is left alone too."""
+    package(tmp_path / "ray")
     script = tmp_path / "ray" / "dashboard" / "dashboard.py"
-    script.parent.mkdir(parents=True)
+    script.parent.mkdir()
     script.write_text(
         "import multiprocessing, sys\n"
         "def look():\n"
@@ -109,14 +129,17 @@ def test_helpers_of_rays_dashboard_are_left_alone(tmp_path, method):
     assert ran(sys.executable, script, env=hooked(tmp_path)).output == "False\n"
 
 
-def test_rays_modules_are_left_alone(tmp_path):
-    """A program of Ray is known by its module too."""
-    package = tmp_path / "ray" / "dashboard"
-    package.mkdir(parents=True)
-    (package / "agent.py").write_text("import sys; print(type(sys.meta_path[0]).__name__)")
-    ended = ran(sys.executable, "-m", "ray.dashboard.agent", env=hooked(tmp_path), cwd=tmp_path)
-    assert ended.output != "_Awaiting\n"
-    assert not ended.errors
+MODULES_RUN = {"ray.dashboard.agent": False, "projects.ray.dashboard.agent": True}
+
+
+@pytest.mark.parametrize("module", MODULES_RUN)
+def test_rays_modules_are_left_alone(tmp_path, module):
+    """A program of Ray is known by its module too, which is one of Ray's if it is in that package from the top."""
+    script = tmp_path / f"{module.replace('.', '/')}.py"
+    script.parent.mkdir(parents=True)
+    script.write_text("import sys; print(type(sys.meta_path[0]).__name__ == '_Awaiting')")
+    ended = ran(sys.executable, "-m", module, env=hooked(tmp_path), cwd=tmp_path)
+    assert (ended.output, ended.errors) == (f"{MODULES_RUN[module]}\n", "")
 
 
 FINDER = """
@@ -156,3 +179,18 @@ def test_an_import_that_fails_fails_as_ever(tmp_path):
     env = hooked(tmp_path, PYTHONPATH=str(tmp_path))
     ended = ran(sys.executable, "-c", program, env=env)
     assert (ended.output, ended.errors) == ("theirs False\n", "")
+
+
+def test_an_import_that_fails_after_it_has_loaded_another(tmp_path):
+    """What a library has loaded before it failed is there, so tracing is switched on: nothing else may be imported."""
+    (tmp_path / "fastapi.py").write_text("import starlette.applications\nraise ImportError('theirs')")
+    program = (
+        "import sys\n"
+        "try:\n"
+        "    import fastapi\n"
+        "except ImportError as error:\n"
+        "    print(error, 'gym_failures.enabling' in sys.modules)\n"
+    )
+    env = hooked(tmp_path, PYTHONPATH=str(tmp_path))
+    ended = ran(sys.executable, "-c", program, env=env)
+    assert (ended.output, ended.errors) == ("theirs True\n", "")

@@ -88,11 +88,14 @@ def _part_of_ray() -> str:
     program = sys.argv[0] if getattr(sys, "argv", None) else ""
     given = getattr(sys, "orig_argv", [])
     if program == "-m" and "-m" in given[:-1]:
-        program = given[given.index("-m") + 1].replace(".", "/")
+        package, part = [*given[given.index("-m") + 1].split("."), ""][:2]
+        return part if package == "ray" and part in _PARTS_OF_RAY else ""
     parts = program.replace(os.sep, "/").split("/")
     if parts[-1] == "ray":
         return "scripts"  # the command
-    return next((part for at, part in enumerate(parts) if part in _PARTS_OF_RAY and "ray" in parts[:at]), "")
+    folders = (at for at, part in enumerate(parts) if part in _PARTS_OF_RAY and parts[at - 1] == "ray" and at)
+    # The home folder in images of Ray has that name too, and is no package.
+    return next((parts[at] for at in folders if os.path.exists("/".join([*parts[:at], "__init__.py"]))), "")
 
 
 class _Awaiting:
@@ -101,6 +104,7 @@ class _Awaiting:
     def __init__(self) -> None:
         self._asking = set()  # type: set[str]
         self._loading = 0
+        self._loaded = False
         self._over = False
 
     def find_spec(self, name: str, path: "Any" = None, target: "Any" = None) -> "Any":
@@ -120,11 +124,13 @@ class _Awaiting:
         self._loading += 1
         try:
             loader.exec_module(module)
+            self._loaded = True
         finally:
             self._loading -= 1
-        if not self._loading and not self._over:  # not within another one, which is not whole yet
-            self._over = True
-            begin()
+            # Not within another one, which is not whole yet. Where that one fails, what it has loaded is there.
+            if self._loaded and not self._loading and not self._over:
+                self._over = True
+                begin()
 
 
 class _Loader:
