@@ -47,10 +47,22 @@ def test_no_signal_is_ignored_that_was_not():
         assert not int(ignored, 16) >> (number - 1) & 1
 
 
-def test_a_command_that_is_not_there():
-    """A command that cannot be run is named, with the status of a wrong call."""
-    ended = ran(COMMAND, "run", "--", "no-such-command", env=surroundings())
-    assert (ended.status, ended.errors) == (exits.USAGE, "gym-failures: no-such-command: No such file or directory\n")
+@pytest.mark.parametrize("traced", [True, False])
+def test_a_command_that_is_not_there(traced):
+    """A command that is not found is named, with the status that `env` and shells give to that."""
+    env = surroundings(GYM_FAILURES_ENABLED=str(traced).lower())
+    ended = ran(COMMAND, "run", "--", "no-such-command", env=env)
+    assert (ended.status, ended.errors) == (127, "gym-failures: no-such-command: No such file or directory\n")
+    assert ended.status == exits.NOT_FOUND == ran("env", "no-such-command", env=env).status
+
+
+def test_a_command_that_cannot_be_run(tmp_path):
+    """A file that is no program is named, with the status that `env` and shells give to that."""
+    file = tmp_path / "data"
+    file.touch()
+    ended = ran(COMMAND, "run", "--", file, env=surroundings())
+    assert (ended.status, ended.errors) == (126, f"gym-failures: {file}: Permission denied\n")
+    assert ended.status == exits.NOT_RUN == ran("env", file, env=surroundings()).status
 
 
 def test_a_wrong_configuration_is_told_before_anything_runs():

@@ -12,5 +12,9 @@ SKIPPED: Final = 4
 """With `--strict`: something that was given could not be read."""
 UNWRITABLE: Final = 5
 """The result could not be written, such as to a full disk."""
+NOT_RUN: Final = 126
+"""`run` could not run its command, which is there; as in POSIX's `env` and `nohup`."""
+NOT_FOUND: Final = 127
+"""`run` did not find its command; as there."""
 NOBODY_READS: Final = 141
 """Whoever read the output stopped, as `head` does; what shells say of a program that SIGPIPE ended (128 + 13)."""

@@ -83,4 +83,4 @@ def _become(command: Sequence[str], environ: Mapping[str, str]) -> None:
         os.execvpe(command[0], list(command), environ)  # noqa: S606 - that is what the user has asked for
     except OSError as error:
         err().print(f"gym-failures: {plain(command[0])}: {error.strerror}", markup=False)
-        raise typer.Exit(exits.USAGE) from None
+        raise typer.Exit(exits.NOT_FOUND if isinstance(error, FileNotFoundError) else exits.NOT_RUN) from None
