@@ -48,6 +48,14 @@ def test_a_report_that_says_nothing_leaves_no_key():
     assert failure_keys(FailureReport(), trace_id=TRACE) == {}
 
 
+@pytest.mark.parametrize("named", ["not hex", TRACE.upper(), TRACE[1:], f"{TRACE}\n", 7, None])
+def test_a_trace_that_is_none(named):
+    """What has not the form of a trace's id names no trace, and the failures are read all the same."""
+    row = {"_ng_failure_trace_id": named, "failure_kind": "judge_failed"}
+    read = read_row(row)
+    assert (read.trace_id, len(read.report.events)) == (None, 1)
+
+
 def test_the_keys_of_a_row():
     """A row has the map of events by id, the own failure, and the trace, in plain JSON."""
     failure = FailureEvent(

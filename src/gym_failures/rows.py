@@ -9,6 +9,7 @@ A row without these keys can still tell of one failure, in the words that NeMo G
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -56,6 +57,8 @@ _BOUNDARY_OF_CLASS: Final[Mapping[str, FailureBoundary]] = {
     kinds.JUDGE_FAILED: FailureBoundary.RESOURCES_SERVER,
 }
 """Who says so, where that is certain; any other class is what the collection client was told, by whomever."""
+_TRACE_ID: Final = re.compile("[0-9a-f]{32}")
+"""The form of a trace's id (W3C Trace Context, "trace-id")."""
 
 
 class RowError(GymFailuresError, ValueError):
@@ -68,7 +71,7 @@ class RowFailures(NamedTuple):
     report: FailureReport
     """Its failures; empty when it tells of none."""
     trace_id: str | None
-    """The trace that tells more, 32 hex digits; None where the row does not name one."""
+    """The trace that tells more, 32 hex digits; None where the row names none in that form."""
 
 
 def failure_keys(report: FailureReport, *, trace_id: str | None = None) -> Row:
@@ -112,7 +115,8 @@ def read_row(row: Mapping[str, Any]) -> RowFailures:
     As in a header, an event that cannot be read is left out and counted, and the report says that it is omitted.
     Raises RowError when the map of events is no object, or has more events than a log holds.
     """
-    trace_id = as_text(row.get(semconv.ROW_FAILURE_TRACE_ID))
+    named = as_text(row.get(semconv.ROW_FAILURE_TRACE_ID))
+    trace_id = named if named is not None and _TRACE_ID.fullmatch(named) else None
     events = row.get(semconv.ROW_FAILURE_EVENTS)
     if events is None:
         event = _event_of(row)
