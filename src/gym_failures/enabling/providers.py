@@ -71,13 +71,15 @@ def _processors(process: Process, traces: str, answers: Answers) -> Iterator[Spa
 
 
 def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
-    """Return what describes this process, in NeMo Gym's own attributes and beside what the environment says."""
+    """Return what describes this process: NeMo Gym's own attributes, and what the environment says, which comes first.
+
+    The service's name is made of what the environment says and the server's name.
+    """
     given = Resource.create()
     group = str(given.attributes.get("service.name", ""))
     if not group or group.startswith("unknown_service"):
         group = _GROUP
     attributes = {
-        "service.name": f"{group}/{process.name}" if process.name and _named_apart(environ) else group,
         "nemo.gym.service_group": group,
         "nemo.gym.server.name": process.name,
         "nemo.gym.server.type": process.type,
@@ -85,9 +87,11 @@ def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
         "telemetry.distro.name": "gym-failures",
         "telemetry.distro.version": __version__,
         # Counters of two processes under one identity would make one series of nonsense.
-        "service.instance.id": given.attributes.get("service.instance.id", str(uuid.uuid4())),
+        "service.instance.id": str(uuid.uuid4()),
     }
-    return given.merge(Resource({key: value for key, value in attributes.items() if value is not None}))
+    name = f"{group}/{process.name}" if process.name and _named_apart(environ) else group
+    ours = Resource({key: value for key, value in attributes.items() if value is not None})
+    return ours.merge(given).merge(Resource({"service.name": name}))
 
 
 def _named_apart(environ: Mapping[str, str]) -> bool:
