@@ -40,6 +40,21 @@ fail()
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 fail()
 """
+CUT = """
+fail()
+(file,) = os.listdir(sys.argv[1])
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(os.path.join(sys.argv[1], file)) + 99, most))
+fail()
+"""
+DELETED = """
+import shutil
+fail()
+for delete in (lambda path: os.unlink(os.path.join(path, *os.listdir(path))), shutil.rmtree):
+    delete(sys.argv[1])
+    fail()
+    fail()
+"""
 
 
 def run(tmp_path, program):
@@ -63,3 +78,17 @@ def test_a_full_disk(tmp_path):
     read = read_files([file], by="trace")
     assert (len(read), read.skips) == (2, 1)
     assert said.count("spans are lost: cannot write to") == 1
+
+
+def test_a_line_that_is_cut(tmp_path):
+    """A line of which a part is written is lost, and that is said though nothing is written after it."""
+    (file,), said = run(tmp_path, CUT)
+    assert read_files([file], by="trace").skips == 1
+    assert said.count("spans are lost: cannot write to") == 1
+
+
+def test_a_file_that_is_deleted_while_it_is_written(tmp_path):
+    """What is written after a file, or its folder, has been deleted is in a new one."""
+    (file,), said = run(tmp_path, DELETED)
+    assert len(read_files([file], by="trace")) == 2
+    assert not said

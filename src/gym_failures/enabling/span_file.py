@@ -20,6 +20,8 @@ _GUARD: Final = Guard("span_file")
 class SpanFile(SpanExporter):
     """Writes spans to a file of this process, which is made with the first of them; a fork gets a file of its own.
 
+    Where it is deleted while the process runs, spans go on in a new one.
+
     Each call writes whole lines at once, so threads need no lock and a process that is killed has written what it knew.
     """
 
@@ -46,13 +48,27 @@ class SpanFile(SpanExporter):
         if self._process != os.getpid():
             self._process = os.getpid()
             self._file = None
-        if self._file is None:
+        if self._file is None or _is_deleted(self._file):
             self._file = self._open()
-        start = b"\n" if self._torn else b""  # A cut line must not take the next one with it.
-        self._torn = self._file.write(start + line) < len(start + line)
+            self._torn = False
+        rest = whole = (b"\n" if self._torn else b"") + line  # A cut line must not take the next one with it.
+        try:
+            while rest:  # A disk takes what it has room for, and refuses the rest.
+                rest = rest[self._file.write(rest) :]
+        finally:
+            if rest is not whole:
+                self._torn = bool(rest)
 
     def _open(self) -> "FileIO":
         self._folder.mkdir(parents=True, exist_ok=True)
         # A process id is unique on one machine and at one time only; folders are shared by more.
         path = self._folder / f"{self._name.replace(os.sep, '_')}-{self._process}-{os.urandom(4).hex()}.jsonl"
         return path.open("ab", buffering=0)
+
+
+def _is_deleted(file: "FileIO") -> bool:
+    """Tell whether nobody would find what is written to an open file, as after its folder has been cleared."""
+    try:
+        return os.fstat(file.fileno()).st_nlink == 0
+    except OSError:  # A file system of another machine may not know it any more.
+        return True
