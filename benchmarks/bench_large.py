@@ -4,8 +4,8 @@ Writes files of a tenth of the size and of the whole size, in each of which one 
 Gym, and has `gym-failures count` read both: with one process, and with one for each core, which is compared and not
 judged, because a machine may have one. Memory is that of all its processes together, as often as it can be looked at;
 what several of them share counts each time. Exits with 1 when one process takes more than 300 MB, when a byte of the
-large file costs more than 1.2 times what one of the small file does, or when a number differs. Processor time is
-compared, because what else the machine does makes no difference to that.
+large file costs more than 1.2 times what one of the small file does, or when a number differs. What is compared is the
+time of its own processes on a processor, not the system's: that depends on how much of the file is in memory by chance.
 
 Run it as a script, with the size in GB if it is not to be 10; `--folder` has to have room for 1.2 times as much.
 """
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
     peak: float
     """In MB."""
     processor: float
-    """In seconds, of all its processes."""
+    """In seconds, of all its processes, without the system's."""
     wall: float
 
 
@@ -71,11 +71,11 @@ def _look(watched: psutil.Process) -> tuple[float, float]:
     memory = seconds = 0.0
     try:
         times = watched.cpu_times()
-        seconds = times.user + times.system + times.children_user + times.children_system
+        seconds = times.user + times.children_user
         for one in (watched, *watched.children(recursive=True)):
             memory += one.memory_info().rss / MB
             if one != watched:
-                seconds += sum(one.cpu_times()[:2])
+                seconds += one.cpu_times().user
     except psutil.NoSuchProcess:  # it has ended, perhaps while it was looked at
         pass
     return memory, seconds

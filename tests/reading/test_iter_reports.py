@@ -1,18 +1,22 @@
 """Reports that are made one after the other, of more spans than memory is to hold."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_failures import limits
-from gym_failures.reading import iter_reports, read_files, rebuild
+from gym_failures.reading import Tally, iter_reports, read_files, rebuild
+from gym_failures.reading.model import whole
+from gym_failures.reading.otlp_json import parse_lines
 from gym_failures.reading.rebuild import rebuild_stored
 from gym_failures.reading.shelf import Shelf
 from tests import strategies
 from tests.reading.test_read_reports import JUNK, exported
 from tests.spans import failure, server, span, told
+from tests.stored import as_line
 
 ONE, OTHER, THIRD = ("1" * 32, "2" * 32, "3" * 32)
 
@@ -38,6 +42,11 @@ def path(tmp_path):
     file = tmp_path / "traces.jsonl"
     file.write_bytes(b"".join(exported([one]) for one in spans) + JUNK.encode())
     return file
+
+
+def ids(one):
+    """Return what tells a span from all others."""
+    return one.trace_id, one.span_id
 
 
 def shelved(spans, *, by, most, batch):
@@ -109,6 +118,21 @@ def test_nothing_is_left_behind(path, tmp_path, monkeypatch):
     before = {*tmp_path.iterdir()}
     with iter_reports([path]):
         assert {*tmp_path.iterdir()} == before
+
+
+@given(strategies.stored_spans(), st.none() | st.sampled_from(["agent", "模型"]))
+def test_a_span_comes_back_as_it_was(spans, service):
+    """What a file tells of a span, read or not yet read, it tells after it was on the shelf, its service too."""
+    lines = [as_line(replace(one, service=service)) + "\n" for one in spans]
+    expected = [*parse_lines(lines, Tally())]
+    shelf = Shelf(by_rollout=False, most=0, batch=1)
+    for one in expected:
+        shelf.add(one)
+    found = [one for batch in shelf.batches() for one in batch]
+    shelf.close()
+    assert [(type(one), whole(one)) for one in sorted(found, key=ids)] == [
+        (type(one), whole(one)) for one in sorted(expected, key=ids)
+    ]
 
 
 def test_a_wrong_unit_is_refused_before_anything_is_read(tmp_path):
