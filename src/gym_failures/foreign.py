@@ -5,6 +5,7 @@ Each function takes the error of the rule that names it, and may raise on a stra
 
 # ruff: noqa: ANN401 - the errors' libraries are not imported, so their types have no name here
 
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -12,6 +13,9 @@ from gym_failures import limits
 
 _KILLED: Final = frozenset({9, 15})
 """SIGKILL and SIGTERM, by their numbers, because not every platform has the names (POSIX, kill)."""
+
+_NAME: Final = re.compile(r"\d+|[A-Za-z_][\w.,\[\]()-]*")
+"""A field, a position, or a type as pydantic writes it; no text that a person wrote has this form for long."""
 
 _SHELL_SIGNAL_BASE: Final = 128
 """A shell reports a command that a signal ended as this plus the signal's number (POSIX, 2.8.2)."""
@@ -48,7 +52,7 @@ def is_undecodable(error: Any) -> bool:
 
 
 def validation_faults(error: Any) -> str:
-    """Return type and location of each fault of a pydantic or FastAPI validation error, never its input."""
+    """Return type and location of each fault of a pydantic or FastAPI validation error, a key that is no name as *."""
     count = getattr(error, "error_count", None)
     if callable(count) and count() > limits.VALIDATION_ERRORS_READ:
         return f"{count()} validation errors"
@@ -62,7 +66,9 @@ def validation_faults(error: Any) -> str:
 
 
 def _location(parts: Iterable[object]) -> str:
-    return ".".join(str(part)[: limits.VALIDATION_NAME_LENGTH] for part in parts) or "the whole"
+    # A location names fields, but of a mapping, and of what is one too many, it names the keys of the input.
+    named = (str(part)[: limits.VALIDATION_NAME_LENGTH] for part in parts)
+    return ".".join(part if _NAME.fullmatch(part) else "*" for part in named) or "the whole"
 
 
 def schema_fault(error: Any) -> str:

@@ -18,7 +18,10 @@ _SCRUBBER: Final = Guard("scrubber")
 
 # Every pattern starts at a literal and reads each character a bounded number of times, so that hostile text costs
 # linear time. To hide a word too many is a smaller fault than to pass a secret on, so the patterns are generous.
-_URL: Final = re.compile(r"""://([^\s/?#"'<>]*@)?([^\s?#"'<>]*)(\?[^\s#"'<>]*)?""")
+# A password that nobody quoted may hold what ends a host (the second kind of user); what looks like a port is none.
+_URL: Final = re.compile(
+    r"""://([^\s/?#"'<>]*@|[^\s/?#@:"'<>]{0,128}:(?!\d{1,5}[/?#])[^\s,;"<>]{1,256}@)?([^\s?#"'<>]*)(\?[^\s#"'<>]*)?"""
+)
 _QUERY: Final = re.compile(r"""\?(?=[\w.%\[\]-]{1,64}=)[^\s#"'<>]+""")
 _BEARER: Final = re.compile(r"(?i:\bbearer)\s{1,8}[\w.~+/=-]{6,}")
 _BASIC: Final = re.compile(r"(?i:\bbasic)\s{1,8}(?=[a-z]{0,200}[A-Z0-9+/=])[\w+/=-]{6,}")

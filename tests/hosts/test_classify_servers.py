@@ -7,7 +7,7 @@ import msgspec
 import orjson
 import pytest
 from fastapi.testclient import TestClient
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 from starlette.requests import Request
 
 from gym_failures import kinds
@@ -111,6 +111,18 @@ def test_what_a_real_exception_means(case):
 def test_no_input_is_kept(name):
     """What a request or an answer held is not in what is kept of the error about it."""
     assert SECRET not in repr(classify(CASES[name].make(), boundary=FailureBoundary.AGENT))
+
+
+def test_no_key_of_the_input_is_kept():
+    """A location names keys of the input too, of a mapping and of what is one too many; only names are shown of it."""
+
+    class Strict(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        scores: dict[str, int]
+
+    error = caught(lambda: Strict.model_validate({"scores": {"Jane Doe, 1970": "x"}, "my private text": 1}))
+    reason = classify(error, boundary=FailureBoundary.AGENT).reason
+    assert reason == "int_parsing at scores.*; extra_forbidden at *"
 
 
 IN_A_GYM = {("nemo_gym.judge.JudgeError",)}
