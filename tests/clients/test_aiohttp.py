@@ -496,3 +496,18 @@ async def test_a_body_that_the_program_has_read_enough_of() -> None:
         async with ClientSession() as session, session.get(url) as response:
             assert await response.content.read(3) == b"abc"
     assert not log.has_failures
+
+
+async def test_a_limit_on_the_whole_call_ends_the_body_too() -> None:
+    """A body that does not come within the caller's limit is a failed attempt, also where the program reads parts."""
+
+    def act(connection: socket.socket) -> None:
+        connection.sendall(NINE_BYTES % b"text/plain" + b"abc")
+        is_silent(connection)
+
+    with url_of(act) as url, FailureLog("agent") as log:
+        async with ClientSession(timeout=aiohttp.ClientTimeout(total=0.2)) as session:
+            with pytest.raises(TimeoutError):
+                async with session.get(url) as response:
+                    await _in_parts(response)
+    assert [event.exception_type for event in log.report().events.values()] == ["TimeoutError"]

@@ -59,6 +59,15 @@ class _WatchedReader(StreamReader):
             watched[1].feed(data)
         return super().feed_data(data, *args, **kwargs)
 
+    async def _wait(self, *args: Any) -> None:  # noqa: ANN401 - differs with the version
+        # A limit on the whole call ends the wait of whoever reads, and the body is none the wiser.
+        try:
+            await super()._wait(*args)
+        except TimeoutError as error:
+            if (watched := _bodies.pop(id(self), None)) is not None:
+                watched[1].end(error)
+            raise
+
     def feed_eof(self) -> None:
         if (watched := _bodies.pop(id(self), None)) is not None:
             watched[1].end()
