@@ -72,6 +72,21 @@ def test_a_wrong_configuration_is_told_before_anything_runs():
     assert "GYM_FAILURES_SCRUB='perhaps'" in ended.errors
 
 
+ENDPOINTS = {"http://c:4317": ["spans", "counts"], "c:4317": ["spans", "counts"], "http://c:4318": []}
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_an_exporter_that_is_not_installed_is_told_at_the_start(endpoint):
+    """What an endpoint needs and nobody has installed is said once by `run`, and the command runs."""
+    ended = ran(COMMAND, "run", "--", "echo", "ran", env=surroundings(OTEL_EXPORTER_OTLP_ENDPOINT=endpoint))
+    assert (ended.status, ended.output) == (0, "ran\n")
+    assert ended.errors.splitlines() == [
+        f"gym-failures: the exporter otlp_proto_grpc is not installed: {what} do not go there; pip install"
+        " opentelemetry-exporter-otlp-proto-grpc, or send OTLP over HTTP, to port 4318"
+        for what in ENDPOINTS[endpoint]
+    ]
+
+
 def test_switched_off():
     """With GYM_FAILURES_ENABLED=false the command runs in the very same environment."""
     given = surroundings(GYM_FAILURES_ENABLED="false", PYTHONPATH="/given")

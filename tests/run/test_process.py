@@ -78,6 +78,7 @@ PROTOCOLS = {
     "of all signals": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, HTTP),
     "of traces": ({"OTEL_EXPORTER_OTLP_PROTOCOL": "x", "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL": "grpc"}, GRPC),
     "by the port for gRPC": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317"}, GRPC),
+    "by that port without a scheme": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "c:4317"}, GRPC),
     "by the port of traces": (
         {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c:4317"},
         GRPC,
@@ -108,13 +109,15 @@ ENDPOINTS = {
     "with a port": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, {("collector", 4318)}),
     "without a port": ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://c.example/otlp"}, {("c.example", 443)}),
     "an address": ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://[::1]/v1/metrics"}, {("::1", 80)}),
-    "no URL": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"}, set()),
+    "without a scheme": ({"OTEL_EXPORTER_OTLP_ENDPOINT": " collector:4317 "}, {("collector", 4317)}),
+    "an address without a scheme": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "[::1]:4317"}, {("::1", 4317)}),
+    "a host alone": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector"}, set()),
     "a wrong port": ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:x"}, set()),
 }
 
 
 @pytest.mark.parametrize("name", ENDPOINTS)
 def test_who_may_listen(name):
-    """The hosts and ports of all endpoints are known, and what is no URL is nobody's."""
+    """The hosts and ports of all endpoints are known, and what names no port is nobody's."""
     environ, expected = ENDPOINTS[name]
     assert receivers(environ) == expected

@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 from gym_failures import startup
 from gym_failures.cli import exits
+from gym_failures.cli.checkup.destinations import missing_exporters
 from gym_failures.cli.extras import needs
 from gym_failures.cli.terminal import err, plain
 from gym_failures.config import Config, ConfigError
@@ -48,7 +49,11 @@ def run(
             err().print(f"gym-failures: {plain(str(error))}", markup=False)
             raise typer.Exit(exits.USAGE) from None
     traces = folder if folder is not None else Path(config.traces)
-    _become(command, environment(os.environ, traces) if config.enabled else os.environ)
+    if not config.enabled:
+        _become(command, os.environ)
+    for finding in missing_exporters(os.environ):  # Each process would find that out for itself, somewhere in its log.
+        err().print(f"gym-failures: {plain(finding.says)}; {finding.fix}", markup=False, soft_wrap=True)
+    _become(command, environment(os.environ, traces))
 
 
 def environment(given: Mapping[str, str], traces: Path) -> dict[str, str]:
@@ -73,7 +78,7 @@ def _folders() -> list[str]:
     return list(dict.fromkeys(str(Path(place).parent) for place in places))
 
 
-def _become(command: Sequence[str], environ: Mapping[str, str]) -> None:
+def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     """Let the command take the place of this process."""
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these, and whoever takes its place would go on with that.
         if hasattr(signal, name):

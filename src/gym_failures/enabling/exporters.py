@@ -18,6 +18,9 @@ _GRPC_PORT: Final = 4317
 """Where OTLP over gRPC is received (opentelemetry-specification, "OTLP/gRPC Default Port"). Whoever names it and says
 nothing of the protocol means this one, Python's default for long; elsewhere it is the one that is recommended."""
 
+_PORTS: Final = {"http": 80, "https": 443}
+"""Ports of endpoints that name none."""
+
 
 def chosen(signal: str, environ: Mapping[str, str]) -> list[str] | None:
     """Return the names of the exporters for "traces" or "metrics"; None where no variable names one, or an endpoint."""
@@ -51,15 +54,17 @@ def exporter_name(name: str, signal: str, environ: Mapping[str, str]) -> str:
 
 
 def receivers(environ: Mapping[str, str]) -> set[tuple[str, int]]:
-    """Return the hosts and ports of the endpoints that are named; what is no URL is left to the exporters."""
+    """Return the hosts and ports of the endpoints that are named; what is none is left to the exporters."""
     return {found for signal in ("", "TRACES_", "METRICS_") if (found := _receiver(signal, environ))}
 
 
 def _receiver(signal: str, environ: Mapping[str, str]) -> tuple[str, int] | None:
+    endpoint = environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT", "").strip()
     with suppress(ValueError):
-        url = urlsplit(environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT", ""))
-        if url.hostname:
-            return url.hostname, url.port or (443 if url.scheme == "https" else 80)
+        url = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}")  # for gRPC a host and a port are enough
+        port = url.port or _PORTS.get(url.scheme)
+        if url.hostname and port:
+            return url.hostname, port
     return None
 
 

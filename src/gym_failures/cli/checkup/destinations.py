@@ -16,11 +16,22 @@ from gym_failures.enabling.exporters import chosen, exporter_name
 _PORTS: Final = {"http": 4318, "grpc": 4317}
 """The usual port of each protocol (opentelemetry-specification, "OpenTelemetry Protocol Exporter")."""
 
+_SIGNALS: Final = {"traces": "spans", "metrics": "counts"}
+
+
+def missing_exporters(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield which of the exporters that the variables choose are not installed, so that what is for them is lost."""
+    for signal in _SIGNALS:
+        for name in chosen(signal, environ) or ():
+            missing = _missing(signal, name, environ)
+            if missing is not None:
+                yield missing
+
 
 def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield where each signal goes, what of that is not installed, and which receivers do not answer."""
     asked: set[tuple[str, int]] = set()
-    for signal, what in (("traces", "spans"), ("metrics", "counts")):
+    for signal, what in _SIGNALS.items():
         names = chosen(signal, environ)
         if names is None:
             yield from _nowhere(signal, environ)
@@ -29,14 +40,21 @@ def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
             finding = problem if signal == "traces" else warning
             yield finding(f"OTEL_{signal.upper()}_EXPORTER", f"is none: {what} go nowhere", "set it to otlp")
         for name in names:
-            known = exporter_name(name, signal, environ)
-            if not entry_points(group=f"opentelemetry_{signal}_exporter", name=known):
-                says = f"the exporter {known} is not installed: {what} do not go there"
-                yield problem(f"OTEL_{signal.upper()}_EXPORTER", says, _package(known))
+            missing = _missing(signal, name, environ)
+            if missing is not None:
+                yield missing
             elif name.startswith("otlp") and "file" not in name:
                 yield from _receiver(signal, environ, asked)
             else:
                 yield ok(f"OTEL_{signal.upper()}_EXPORTER", f"{what} go to {name}")
+
+
+def _missing(signal: str, name: str, environ: Mapping[str, str]) -> Finding | None:
+    known = exporter_name(name, signal, environ)
+    if entry_points(group=f"opentelemetry_{signal}_exporter", name=known):
+        return None
+    says = f"the exporter {known} is not installed: {_SIGNALS[signal]} do not go there"
+    return problem(f"OTEL_{signal.upper()}_EXPORTER", says, _package(known))
 
 
 def _nowhere(signal: str, environ: Mapping[str, str]) -> Iterator[Finding]:
