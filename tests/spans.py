@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gym_failures import semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.kinds import FailureBoundary
-from gym_failures.reading import EventRecord, SpanKind, SpanLink, SpanRecord
+from gym_failures.reading import EventRecord, SpanKind, SpanLink, SpanRecord, SpanStatus
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.text import cut
 
@@ -51,6 +51,7 @@ def span(  # noqa: PLR0913 - a test says by name what it needs
     name: str = "work",
     end: int = 0,
     dropped: int = 0,
+    status: SpanStatus = SpanStatus.UNSET,
     links: Sequence[SpanLink] = (),
     attributes: Mapping[str, object] | None = None,
 ) -> SpanRecord:
@@ -69,6 +70,7 @@ def span(  # noqa: PLR0913 - a test says by name what it needs
         service=service,
         start_ns=number,
         end_ns=end or number + 1,
+        status=status,
         attributes=said,
         events=list(events),
         links=list(links),

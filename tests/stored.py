@@ -32,6 +32,7 @@ def as_line(span):
                                         for event in span.events
                                     ],
                                     "droppedEventsCount": span.dropped_events,
+                                    "status": {"code": int(span.status)} if span.status else {},
                                 }
                             ]
                         }

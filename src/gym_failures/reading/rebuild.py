@@ -56,7 +56,7 @@ def rebuild_stored(spans: Iterable[Span], *, by: By) -> list[RebuiltReport]:
     heard = list(witnesses(forest.spans))
     labels = _rollout_labels(forest) if by == "rollout" else _trace_labels(forest)
     units = units_of(forest, labels, heard)
-    groups = _requests(forest, heard, units) if by == "request" else _labelled(forest, heard, labels)
+    groups = _requests(forest, heard, units) if by == "request" else _labelled(forest, heard, labels, units)
     return [report_of(group, units) for group in groups]
 
 
@@ -73,7 +73,7 @@ def _rollout_labels(forest: Forest) -> list[_Label]:
     ]
 
 
-def _labelled(forest: Forest, heard: Iterable[Witness], labels: Sequence[_Label]) -> Iterator[Group]:
+def _labelled(forest: Forest, heard: Iterable[Witness], labels: Sequence[_Label], units: Units) -> Iterator[Group]:
     first: dict[_Label, Span] = {}
     dropped: defaultdict[_Label, int] = defaultdict(int)
     for span, label in zip(forest.spans, labels, strict=True):
@@ -82,8 +82,11 @@ def _labelled(forest: Forest, heard: Iterable[Witness], labels: Sequence[_Label]
     together: defaultdict[_Label, list[Witness]] = defaultdict(list)
     for witness in heard:
         together[labels[witness.position]].append(witness)
+    outermost: defaultdict[_Label, list[Span]] = defaultdict(list)
+    for head in units.outermost:
+        outermost[labels[head]].append(forest.spans[head])
     for label, group in together.items():
-        yield Group(label.key, first[label], group, dropped[label])
+        yield Group(label.key, first[label], group, outermost[label], dropped[label])
 
 
 def _requests(forest: Forest, heard: Sequence[Witness], units: Units) -> Iterator[Group]:
@@ -95,5 +98,12 @@ def _requests(forest: Forest, heard: Sequence[Witness], units: Units) -> Iterato
         if not is_request and (parent >= 0 or position not in with_failures):
             continue
         beneath = heard[bisect_left(positions, position) : bisect_left(positions, end)]
-        if beneath:
-            yield Group(span.span_id, span, beneath, dropped[end] - dropped[position], position if is_request else None)
+        if not beneath:
+            continue
+        if is_request:
+            outermost = [span]
+        else:
+            heads = units.outermost[bisect_left(units.outermost, position) : bisect_left(units.outermost, end)]
+            outermost = [forest.spans[head] for head in heads]
+        lost = dropped[end] - dropped[position]
+        yield Group(span.span_id, span, beneath, outermost, lost, position if is_request else None)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gym_failures import semconv
 from gym_failures.reading.model import Span, SpanRecord, whole
-from gym_failures.reading.outcome import Units, outcome
+from gym_failures.reading.outcome import Units, broken, outcome
 from gym_failures.reading.witness import Copy, Witness
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import chain_ids, repair
@@ -25,7 +25,9 @@ class RebuiltReport:
     span: SpanRecord
     """The span that says how it ended; where none does, the first one."""
     failed: bool
-    """Whether its own failure is named. If so, `report.failure_id` is None only where that failure's event is lost."""
+    """Whether its own failure is named, or else a status says that it failed: of a server beneath no other, or of the
+    first span, unless that is a call. If so, `report.failure_id` is None where that failure's event is lost or nothing
+    names it, as where servers have no boundary."""
     missing_causes: tuple[str, ...]
     """What is named, as a cause or as the own failure, and told of by no span."""
     circular_causes: tuple[str, ...]
@@ -61,7 +63,7 @@ class RebuiltReport:
 
     @property
     def root(self) -> FailureEvent | None:
-        """The failure that everything began with; None where it recovered, or where its own failure's event is lost."""
+        """The failure that everything began with; None where it recovered, or where its own failure is not known."""
         chain = self.chain
         return chain[-1] if chain else None
 
@@ -102,6 +104,8 @@ class Group(NamedTuple):
     first: Span
     heard: Sequence[Witness]
     """Those that say something about failures, in the order of their forest."""
+    outermost: Sequence[Span]
+    """Those whose status says whether all failed."""
     dropped_events: int
     request: int | None = None
     """Position of the server's span when the group is a request, else None."""
@@ -136,19 +140,21 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
     late = {event_id for event_id in ids if not own.get(event_id, in_time[event_id])}
     chain = {*chain_ids(report.events, report.failure_id)}
     beside = tuple(event_id for event_id in ids if event_id not in late and event_id not in chain)
-    span = whole(group.first) if end is None else end.span
+    failing = broken(group.outermost) if end is None or own_id is None else end.span
+    failed = failing is not None
+    span = failing or (whole(group.first) if end is None else end.span)
     return RebuiltReport(
         report=report,
         key=group.key,
         trace_id=span.trace_id,
         span=span,
-        failed=own_id is not None,
+        failed=failed,
         missing_causes=missing,
         circular_causes=circular,
         dropped_events=group.dropped_events,
         unreadable=unreadable,
-        recovered=() if own_id is not None else beside,
-        unlinked=() if own_id is None else beside,
+        recovered=() if failed else beside,
+        unlinked=beside if failed else (),
         late=tuple(event_id for event_id in ids if event_id in late),
         unseen=tuple(
             event_id for event_id in ids if group.request is not None and event_id not in own and event_id not in late
