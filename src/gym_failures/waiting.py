@@ -57,10 +57,11 @@ class Watch:
     """The requests of one event loop.
 
     They get old in the order in which they began, unless their thresholds differ; then some are told of a little late.
-    The few that have been told of wait in a heap for their next time.
+    The few that have been told of wait in a heap for their next time. Of many that are due at once, some are told of in
+    each turn of the loop, so that neither the loop stands still nor the queue of spans overflows.
     """
 
-    __slots__ = ("__weakref__", "_loop", "_old", "_timer", "_young")
+    __slots__ = ("__weakref__", "_loop", "_old", "_quiet_until", "_timer", "_young")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         """Watch nothing yet."""
@@ -68,52 +69,61 @@ class Watch:
         self._young: dict[int, Waiting] = {}
         self._old: list[Waiting] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._quiet_until = 0.0
 
     def enter(self, holder: CurrentLog, after: float) -> Waiting:
         """Begin to watch a request, which is told of `after` so many seconds."""
         now = self._loop.time()
         waiting = Waiting(holder, self, now, now + after)
         self._young[id(waiting)] = waiting
-        if self._timer is None:
-            self._timer = self._loop.call_at(waiting.due, self.ring)
+        self._ring_by(waiting.due)
         return waiting
 
     def leave(self, waiting: Waiting) -> None:
         """End to watch a request."""
-        waiting.holder = None  # One that was told of stays in the heap until it would be due.
+        waiting.holder = None  # One that was told of stays in the heap until it is the first there.
         self._young.pop(id(waiting), None)
 
     def is_due(self, waiting: Waiting) -> bool:
         """Tell whether a request is to be told of, though the loop has not got to it yet."""
-        return waiting.due <= self._loop.time()
+        return max(waiting.due, self._quiet_until) <= self._loop.time()
 
     def ring(self) -> None:
-        """Tell of every request that is due, and set the timer for the next one."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        """Tell of the requests that are due, as many as fit in one turn, and set the timer for the next one."""
         now = self._loop.time()
-        for waiting in self._take_due(now):
-            with _WAITING:
-                _tell(waiting, now)
+        self._quiet_until = now + limits.WAITING_PAUSE
+        for _ in range(limits.WAITING_AT_ONCE):
+            waiting = self._first()
+            if waiting is None or waiting.due > now:
+                break
+            if self._young.pop(id(waiting), None) is None:
+                heapq.heappop(self._old)
             while waiting.due <= now:
                 waiting.due += waiting.due - waiting.started
             heapq.heappush(self._old, waiting)
-        first = [*self._old[:1], *islice(self._young.values(), 1)]
-        if first:
-            self._timer = self._loop.call_at(min(first).due, self.ring)
+            with _WAITING:
+                _tell(waiting, now)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        following = self._first()
+        if following is not None:
+            self._ring_by(following.due)
 
-    def _take_due(self, now: float) -> list[Waiting]:
-        due: list[Waiting] = []
-        for waiting in self._young.values():
-            if waiting.due > now:
-                break
-            due.append(waiting)
-        for waiting in due:
-            del self._young[id(waiting)]
-        while self._old and self._old[0].due <= now:
-            due.append(heapq.heappop(self._old))
-        return [waiting for waiting in due if waiting.holder is not None]
+    def _ring_by(self, due: float) -> None:
+        """Let the timer ring at `due`, or when the pause is over, unless it rings before."""
+        due = max(due, self._quiet_until)
+        if self._timer is not None:
+            if self._timer.when() <= due:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self.ring)
+
+    def _first(self) -> Waiting | None:
+        """Return who is due first of those that still run."""
+        while self._old and self._old[0].holder is None:
+            heapq.heappop(self._old)
+        return min((*self._old[:1], *islice(self._young.values(), 1)), default=None)
 
 
 _watches: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Watch]] = WeakKeyDictionary()

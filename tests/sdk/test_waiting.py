@@ -240,6 +240,72 @@ def test_one_timer_serves_every_request_of_a_loop(telemetry):
     assert ages(telemetry).count(2 * AFTER) == 100
 
 
+def test_a_new_request_does_not_wait_for_the_next_time_of_an_old_one(telemetry):
+    """After a request that was told of, whether it ended or hangs on, the next one is told of at its own threshold."""
+
+    async def hang(loop, seconds):
+        with telemetry.span("request"), FailureLog():
+            watched = waiting.begin()
+            for _ in range(seconds):
+                await loop.pass_time(1)
+            waiting.end(watched)
+
+    async def main(loop):
+        await hang(loop, 4 * AFTER + 1)
+        await hang(loop, AFTER)
+        with telemetry.span("request"), FailureLog():
+            waiting.begin()
+            await loop.pass_time(4 * AFTER)
+            await hang(loop, AFTER)
+
+    run(main)
+    assert ages(telemetry) == [AFTER, 2 * AFTER, 4 * AFTER, AFTER, 4 * AFTER, AFTER]
+
+
+def test_what_has_ended_keeps_no_timer(telemetry):
+    """When nobody is left who hangs, the next look forgets all that were told of, and nothing rings any more."""
+
+    async def main(loop):
+        for seconds in (4 * AFTER, AFTER):
+            with telemetry.span("request"), FailureLog():
+                watched = waiting.begin()
+                for _ in range(seconds):
+                    await loop.pass_time(1)
+                waiting.end(watched)
+        await loop.pass_time(AFTER)
+        watch = waiting._watches[loop]
+        assert (watch._timer, watch._young, watch._old) == (None, {}, [])
+
+    run(main)
+    assert ages(telemetry) == [AFTER, 2 * AFTER, 4 * AFTER, AFTER]
+
+
+def test_many_that_are_due_at_once_are_told_of_in_turns(telemetry):
+    """No turn of the loop tells of more than a bound, the next one comes after a pause, and none is left out."""
+    many = 3 * limits.WAITING_AT_ONCE + 1
+
+    async def main(loop):
+        held = []
+        for _ in range(many):
+            with telemetry.span("request"), FailureLog():
+                held.append(waiting.begin())
+        await loop.pass_time(AFTER)
+        found = [len(told(telemetry))]
+        waiting.look()
+        await loop.pass_time(0)
+        assert len(told(telemetry)) == found[0]
+        while found[-1] < many:
+            await loop.pass_time(limits.WAITING_PAUSE)
+            found.append(len(told(telemetry)))
+        await loop.pass_time(limits.WAITING_PAUSE)
+        assert found == [limits.WAITING_AT_ONCE * turn for turn in (1, 2, 3)] + [many]
+
+    run(main)
+    assert ages(telemetry) == sorted(ages(telemetry))
+    assert len(ages(telemetry)) == many
+    assert ages(telemetry)[-1] == pytest.approx(AFTER + 3 * limits.WAITING_PAUSE)
+
+
 def test_many_failures_are_told_of_by_the_newest(telemetry):
     """The short span holds as many events as fit one span, and the count of all (opentelemetry-specification#1425)."""
 
