@@ -21,9 +21,10 @@ def listening():
 
 
 def found(**environ):
-    """Return the levels of what is found, without what is well, by what they are about."""
+    """Return the levels of what is found, without what is well, by what they are about; None unsets a variable."""
     findings: dict[str, list[str]] = {}
-    for finding in checkup(environ):
+    said = {"GYM_FAILURES_BOUNDARY": "agent", **environ}
+    for finding in checkup({name: value for name, value in said.items() if value is not None}):
         assert (finding.fix is None) is (finding.level is Level.OK)
         if finding.level is not Level.OK:
             findings.setdefault(finding.about, []).append(finding.level.value)
@@ -44,6 +45,15 @@ CASES = {
     "all is off": ({"GYM_FAILURES_ENABLED": "false"}, {"GYM_FAILURES_ENABLED": ["problem"]}),
     "a setting that cannot be used": ({"GYM_FAILURES_REPLY_TO": "some"}, {"GYM_FAILURES_REPLY_TO": ["problem"]}),
     "a setting that is misspelt": ({"GYM_FAILURES_ENABELD": "1"}, {"GYM_FAILURES_ENABELD": ["warning"]}),
+    "nobody knows what the servers are": ({"GYM_FAILURES_BOUNDARY": None}, {"GYM_FAILURES_BOUNDARY": ["warning"]}),
+    "NeMo Gym says what the server is": (
+        {
+            "GYM_FAILURES_BOUNDARY": None,
+            "NEMO_GYM_CONFIG_PATH": "policy_model",
+            "NEMO_GYM_CONFIG_DICT": "policy_model:\n  responses_api_models:\n    entrypoint: app.py\n",
+        },
+        {},
+    ),
     "the SDK is off": ({"OTEL_SDK_DISABLED": "True"}, {"OTEL_SDK_DISABLED": ["problem"]}),
     "an instrumentation is off": (
         {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "redis, fastapi"},

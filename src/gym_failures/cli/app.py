@@ -128,7 +128,8 @@ app.command(
     short_help="Run a command, and trace the servers that it starts.",
     epilog=_examples(
         "gym-failures run -- gym env start --config my_gym.yaml",
-        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures run -- python app.py",
+        "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures run -- gym env start --config my_gym.yaml",
+        "GYM_FAILURES_BOUNDARY=model gym-failures run -- python app.py",
     ),
 )(run_command)
 

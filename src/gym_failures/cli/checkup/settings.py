@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
+from importlib.util import find_spec
 from typing import Final
 
 from gym_failures import limits
 from gym_failures.attributes import KEYS
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
 from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigError
+from gym_failures.enabling.process import Process
+from gym_failures.kinds import FailureBoundary
 
 _ID: Final = 32
 """Length of an id of ours, in characters: a UUID in hex."""
@@ -45,10 +48,24 @@ def _own(said: Mapping[str, str]) -> Iterator[Finding]:
         yield problem(name, f"cannot be used: {error}", "set it to what it can be, or unset it")
         return
     name = f"{ENVIRONMENT_PREFIX}ENABLED"
-    if config.enabled:
-        yield ok(name, "failures are recorded and carried")
-    else:
+    if not config.enabled:
         yield problem(name, "switches everything of this package off", f"unset {name}")
+        return
+    yield ok(name, "failures are recorded and carried")
+    yield _boundary(said, config)
+
+
+def _boundary(said: Mapping[str, str], config: Config) -> Finding:
+    name = f"{ENVIRONMENT_PREFIX}BOUNDARY"
+    if config.boundary is not None:
+        return ok(name, f"is {FailureBoundary(config.boundary).value}: all servers that are started here are that")
+    if Process.of(said).boundary is not None or find_spec("nemo_gym") is not None:
+        return ok(name, "is not set: NeMo Gym's servers know theirs; set it for a server of another kind")
+    return warning(
+        name,
+        "is not set: servers that are not NeMo Gym's do not say why a request failed",
+        f"set it to what the server is, one of {', '.join(boundary.value for boundary in FailureBoundary)}",
+    )
 
 
 def _switches(said: Mapping[str, str]) -> Iterator[Finding]:
