@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ from gym_failures.reading import StoredReports, Tally, iter_reports, read_files
 from gym_failures.reading.scan import Intake, take_in
 from gym_failures.reading.shelf import Shelf
 from gym_failures.reading.sources.parts import blocks_of, cut
-from gym_failures.reading.workers import failing_in
+from gym_failures.reading.workers import failing_in, several
 from tests import strategies
 from tests.reading.test_read_reports import JUNK, exported
 from tests.spans import failure, server, span, told
@@ -142,3 +143,11 @@ def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(FileNotFoundError) as raised:
         iter_reports([tmp_path / "gone.jsonl"], workers=2)
     assert raised.value.filename == str(tmp_path / "gone.jsonl")
+
+
+def test_ctrl_c_is_for_the_first_process():
+    """A terminal interrupts all processes at once; those that only read leave it to the one that was asked."""
+    before = signal.getsignal(signal.SIGINT)
+    with several(1) as run:
+        assert [*run(signal.getsignal, [signal.SIGINT])] == [signal.SIG_IGN]
+    assert signal.getsignal(signal.SIGINT) is before

@@ -53,9 +53,9 @@ def _scan_together(sources: Mapping[str, File], intake: Intake, workers: int, wa
 
     parts = {name: cut(source, limits.PART_BYTES) for name, source in sources.items() if is_path(source)}
     left = {name: source for name, source in sources.items() if not parts.get(name)}
-    with several(workers) as pool:
+    with several(workers) as run:
         every = [part for some in parts.values() for part in some]
-        failing = pool.map(failing_in, every)
+        failing = run(failing_in, every)
         traces = failing_traces_in(left, watch)
         for part, telling in zip(every, failing, strict=True):
             traces.update(telling)
@@ -63,7 +63,7 @@ def _scan_together(sources: Mapping[str, File], intake: Intake, workers: int, wa
                 watch(part.end - part.start)
         for _, span in spans_in(left, intake.tallies, traces, see=intake.see, watch=watch):
             intake.shelf.add(span)
-        take_in(parts, traces, intake, pool.map, watch)
+        take_in(parts, traces, intake, run, watch)
 
 
 def take_in(

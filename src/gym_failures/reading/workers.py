@@ -1,11 +1,13 @@
 """Parts of large files, read by several processes at once."""
 
 import signal
-from collections.abc import Collection, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
+import threading
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import get_context
+from typing import Any
 
 from gym_failures.reading.census import Census
 from gym_failures.reading.model import Span, Tally
@@ -54,19 +56,33 @@ def found_in(part: Part, traces: Collection[str], with_census: bool) -> Found:  
 
 
 @contextmanager
-def several(workers: int) -> Iterator[Executor]:
-    """Give so many processes; those that nobody waits for any more are ended.
+def several(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
+    """Give a `map` that so many processes work for; what nobody waits for any more is not begun.
 
     They are new ones (`spawn`), because a process that has threads cannot be copied: so a program that asks for them
     has to keep what it does when it is imported as a module behind `if __name__ == "__main__"`.
     """
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_leave_interrupts)
+    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+
+    def run(function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
+        with _without_interrupts():  # processes are started while they are given work
+            return pool.map(function, *arguments)
+
     try:
-        yield pool
+        yield run
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _leave_interrupts() -> None:
-    """Leave Ctrl-C to the process that asked."""
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Have what is started within ignore Ctrl-C, of which a terminal tells all processes: the first one ends them."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is None or threading.current_thread() is not threading.main_thread():
+        yield  # it cannot be put back, or not be changed
+        return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
