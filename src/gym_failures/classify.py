@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from gym_failures import kinds, limits
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.looking import look
+from gym_failures.looking import is_really, look
 from gym_failures.marks import cause_of
 from gym_failures.records import SdkErrorDetails
 from gym_failures.rules import DEFAULT_RULES, SDK_SHAPE, Rule
@@ -166,8 +166,8 @@ def _holds(rule: Rule, error: BaseException, boundary: FailureBoundary | None) -
     if rule.boundaries and boundary not in rule.boundaries:
         return False
     if rule.errnos:
-        number = _look(error, "errno")
-        if not isinstance(number, int) or number not in rule.errnos:
+        number = _whole_number(_look(error, "errno"))
+        if number is None or number not in rule.errnos:
             return False
     when = rule.when
     return when is None or look(lambda: bool(when(error))) is True
@@ -179,7 +179,7 @@ def _has_sdk_shape(error: BaseException) -> bool:
 
 
 def _kind_by_status(error: BaseException, rule: Rule, status: int | None, boundary: FailureBoundary) -> str | None:
-    code = next((found for path in rule.code if isinstance(found := _look(error, path), str)), None)
+    code = next((found for path in rule.code if (found := _text(_look(error, path))) is not None), None)
     kind = kind_for_status(status, code=code)
     return None if kind is not None and not rule.provider and _is_misplaced(kind, boundary) else kind
 
@@ -193,7 +193,7 @@ def _inner(error: BaseException, rule: Rule, own: _Index | None, hops: int) -> t
     """Return the innermost known error that `error` wraps, and its rule; None when it wraps none that is known."""
     for path in rule.inside:
         node = _look(error, path)
-        while isinstance(node, BaseException) and hops > 0:
+        while is_really(node, BaseException) and hops > 0:
             hops -= 1
             found = _rule_for(node, own, None)
             if found is not None:
@@ -206,20 +206,29 @@ def _message(error: BaseException, rule: Rule) -> str:
     if rule.message is None:
         return text_of(error)
     if callable(rule.message):
-        chosen: object = look(rule.message, error)
-        return clean(chosen) if isinstance(chosen, str) else ""
+        return clean(_text(look(rule.message, error)) or "")
     for path in rule.message:
-        found = _look(error, path)
-        if isinstance(found, str) and found:
+        found = _text(_look(error, path))
+        if found:
             return clean(found)
     return ""
 
 
 def _status(value: object) -> int | None:
     """Return `value` when it is an HTTP status; `http.HTTPStatus` is one, True is none."""
-    if not isinstance(value, int) or not limits.HTTP_STATUS_MIN <= value <= limits.HTTP_STATUS_MAX:
-        return None
-    return int(value)
+    number = _whole_number(value)
+    return number if number is not None and limits.HTTP_STATUS_MIN <= number <= limits.HTTP_STATUS_MAX else None
+
+
+# Of a subclass, whose methods are someone else's code, the plain value is taken.
+
+
+def _whole_number(value: object) -> int | None:
+    return int.__index__(value) if is_really(value, int) else None
+
+
+def _text(value: object) -> str | None:
+    return str.__str__(value) if is_really(value, str) else None
 
 
 def _look(start: object, path: str) -> object:

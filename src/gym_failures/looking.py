@@ -1,10 +1,11 @@
 """How an object of someone else's is looked at: it has no say in what becomes of the program."""
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, TypeGuard, TypeVar
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_T = TypeVar("_T")
 
 
 def look(read: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
@@ -19,6 +20,14 @@ def look(read: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | No
         raise
     except BaseException:  # noqa: BLE001 - see above
         return None
+
+
+def is_really(value: object, kind: type[_T]) -> TypeGuard[_T]:
+    """Tell whether a foreign object is a `kind` by its own type, where `isinstance` would ask its `__class__` too.
+
+    A lazy proxy computes `__class__`, and raises there when it stands for nothing.
+    """
+    return issubclass(type(value), kind)
 
 
 def attribute(source: object, name: str) -> object | None:

@@ -6,7 +6,7 @@ from typing import Any
 from gym_failures.classify import Classification, Rule, classify
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
-from gym_failures.looking import attribute
+from gym_failures.looking import attribute, is_really
 from gym_failures.records import FailureEvent, SdkErrorDetails
 from gym_failures.shapes import SHAPE_FIELDS, lenient_event
 from gym_failures.text import text_of, type_name, wire_id
@@ -65,13 +65,13 @@ def shaped_event(  # noqa: PLR0913 - what an observer knows
         fields["failure_reason"] = text_of(error)
     for name in SHAPE_FIELDS:
         value = attribute(error, name)
-        if value is not None and not (isinstance(value, str) and not value):
+        if value is not None and not (is_really(value, str) and not str.__len__(value)):
             fields[name] = value
     if "foreign_error" not in fields and foreign:
         found = _classify(foreign, boundary, context, rules)
         fields["foreign_error"] = _details(foreign, found, _best(found))
     event_id = attribute(error, "event_id")
-    event_id = wire_id(event_id) if isinstance(event_id, str) and event_id else new_id()
+    event_id = wire_id(str.__str__(event_id) or new_id()) if is_really(event_id, str) else new_id()
     return _event(event_id, boundary, kind, cause, fields)
 
 

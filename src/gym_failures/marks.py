@@ -66,7 +66,7 @@ def mark_of(error: BaseException) -> Mark | None:
     if type(mark) is str:  # it came out of pickle
         mark = Mark.of_text(mark)
         fields[EXCEPTION_MARK] = mark
-    return mark if isinstance(mark, Mark) and mark.events else None
+    return mark if type(mark) is Mark and mark.events else None
 
 
 def set_mark(error: BaseException, mark: Mark) -> None:

@@ -120,7 +120,7 @@ class Observing:
                 return None
             at = self.boundary if boundary is None else FailureBoundary(boundary)
             where = trace.get_current_span() if span is None else span
-            if isinstance(failure, FailureEvent):
+            if not isinstance(failure, BaseException):
                 return self._book.add(failure, semconv.ORIGIN_LOCAL, span=where, request_span=self.span)
             context: dict[str, Any] = {"stage": stage or self.stage, "operation": operation or self.operation}
             call = attempt or current_operation()

@@ -18,6 +18,7 @@ from gym_failures.carried import carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.looking import is_really, look
 from gym_failures.marks import mark_of
 from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
@@ -123,9 +124,9 @@ def _record_exception(
 
 def is_a_normal_end(error: BaseException) -> bool:
     """Tell whether nothing has failed when `error` leaves a block: an iterator, or the program, came to its end."""
-    if isinstance(error, SystemExit):
-        return error.code is None or error.code == 0
-    return isinstance(error, GeneratorExit | StopIteration | StopAsyncIteration)
+    if is_really(error, SystemExit):
+        return look(lambda: error.code is None or bool(error.code == 0)) is True
+    return issubclass(type(error), GeneratorExit | StopIteration | StopAsyncIteration)
 
 
 def owner_of(span: Span) -> str:

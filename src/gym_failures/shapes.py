@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gym_failures import limits, selfmetrics
 from gym_failures.kinds import FailureBoundary
-from gym_failures.looking import attribute, look
+from gym_failures.looking import attribute, is_really, look
 from gym_failures.records import FailureEvent
 from gym_failures.text import clean, cut, text_of
 
@@ -47,7 +47,7 @@ def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
     for name, bound in _TEXT_BOUNDS.items():
         value = kept.get(name)
         if value is not None:
-            kept[name] = cut(clean(value if isinstance(value, str) else text_of(value)), bound)
+            kept[name] = cut(clean(str.__str__(value) if is_really(value, str) else text_of(value)), bound)
     while True:
         try:
             return FailureEvent(**kept)
@@ -85,7 +85,7 @@ def shape_of(error: BaseException) -> tuple[str, FailureBoundary] | None:
     The boundary may be ours, another package's enum member of the same value, or the value itself.
     """
     kind = attribute(error, "failure_kind")
-    if not isinstance(kind, str) or not kind:
+    if not is_really(kind, str) or not (kind := str.__str__(kind)):
         return None
     boundary = look(FailureBoundary, attribute(error, "boundary"))  # Its error shows the repr of the value.
     return None if boundary is None else (kind, boundary)

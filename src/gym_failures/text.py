@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from gym_failures import limits
-from gym_failures.looking import look
+from gym_failures.looking import is_really, look
 
 _MARK: Final = re.compile(r"…\[\+(\d{1,9})\]\Z")
 _STAND_IN: Final = "<no text: {error} in {method}>"
@@ -91,7 +91,7 @@ def type_name(error: BaseException | type[BaseException]) -> str:
 
     Of a longer one the end is kept, which tells classes apart; a class without a name is ``?``.
     """
-    kind = error if isinstance(error, type) else type(error)
+    kind = error if is_really(error, type) else type(error)
     name, module = kind.__qualname__, _module_of(kind)
     full = name if module in {"", "builtins"} else f"{module}.{name}"
     return clean(full)[-limits.TYPE_NAME_LENGTH :] or "?"
@@ -100,4 +100,4 @@ def type_name(error: BaseException | type[BaseException]) -> str:
 def _module_of(kind: type) -> str:
     """Return the name of a class's module; nothing when the class says something else than a name."""
     module: object = look(getattr, kind, "__module__")  # A metaclass may make a property of it.
-    return module if isinstance(module, str) else ""
+    return str.__str__(module) if is_really(module, str) else ""

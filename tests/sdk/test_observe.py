@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import Callable, Iterator
+from typing import Never, Self
 
 import pytest
 from opentelemetry.trace import StatusCode
@@ -169,6 +169,11 @@ def test_broken_exception_is_recorded_with_a_stand_in(telemetry: Telemetry) -> N
     assert "no text" in found["failure.reason"]
 
 
+def raising(error: BaseException) -> Never:
+    """Raise `error`."""
+    raise error
+
+
 class OddError(BaseException):
     """An exception that few blocks catch."""
 
@@ -203,6 +208,73 @@ def test_a_look_at_an_exception_never_ends_the_program(telemetry: Telemetry, rai
         raise error
     assert caught.value is error
     assert telemetry.only_event()["exception.type"].endswith("HostileError")
+
+
+class LazyProxy:
+    """A proxy that computes what it stands for at each look, and stands for nothing here."""
+
+    def __init__(self, raised: BaseException) -> None:
+        self._raised = raised
+
+    @property
+    def __class__(self) -> type:  # type: ignore[override]
+        """Raise."""
+        raise self._raised
+
+
+def proxied(raised: BaseException, *names: str) -> Exception:
+    """Return an exception some of whose attributes are proxies that stand for nothing."""
+    return type("ProxiedError", (OSError,), dict.fromkeys(names, LazyProxy(raised)))()
+
+
+@pytest.mark.parametrize("raised", [SystemExit(1), RuntimeError("unbound")], ids=repr)
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(lambda raised: proxied(raised, "status_code", "body"), id="status"),
+        pytest.param(lambda raised: proxied(raised, "status_code", "code", "body"), id="code"),
+        pytest.param(lambda raised: proxied(raised, "errno"), id="errno"),
+        pytest.param(lambda raised: proxied(raised, "failure_kind", "boundary"), id="shape"),
+        pytest.param(lambda raised: proxied(raised, "__module__"), id="module"),
+        pytest.param(
+            lambda raised: type("UpstreamError", (OSError,), {
+                "failure_kind": "agent_timeout", "boundary": "agent",
+                **dict.fromkeys(("event_id", "operation", "failure_reason", "http_status"), LazyProxy(raised)),
+            })(),
+            id="fields",
+        ),
+        pytest.param(
+            lambda raised: type("OddError", (OSError,), {"__class__": property(lambda _: raising(raised))})(),
+            id="the exception itself",
+        ),
+    ],
+)  # fmt: skip
+def test_a_lazy_proxy_on_an_exception_is_taken_as_absent(
+    telemetry: Telemetry, error: Callable[[BaseException], Exception], raised: BaseException
+) -> None:
+    """What a proxy raises when it is asked for its class reaches nobody, and the failure is recorded (ray#44878)."""
+    broken = error(raised)
+    try:
+        with telemetry.span("work"), FailureLog("agent"), observe("agent"):
+            raising(broken)
+    except BaseException as left:  # noqa: BLE001 - whatever it is
+        assert left is broken  # noqa: PT017 - pytest.raises asks an exception for its class
+    assert telemetry.only_event()["exception.type"].endswith("Error")
+    assert telemetry.count() == 1
+
+
+def test_the_code_of_a_program_s_end_may_refuse_to_be_compared(telemetry: Telemetry) -> None:
+    """SystemExit may hold anything: what raises when it is compared is no 0, and the end stays as it was."""
+
+    class Incomparable:
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    with pytest.raises(SystemExit), observe("harness"):
+        sys.exit(Incomparable())  # type: ignore[arg-type]
+    assert telemetry.count(failure_kind="shutdown") == 1
 
 
 def test_an_interrupt_passes_while_an_exception_is_looked_at(telemetry: Telemetry) -> None:
