@@ -1,6 +1,6 @@
 """The bounded memory of one request's failures: which events to keep when there are too many."""
 
-from collections import Counter
+from collections import Counter, OrderedDict
 
 from gym_failures import limits, selfmetrics
 from gym_failures.records import FailureEvent
@@ -13,7 +13,7 @@ class Ledger:
     The chain of the own failure and events that others name as their cause go last. Not safe in threads by itself.
     """
 
-    __slots__ = ("_attempts", "_referenced", "dropped", "events", "local", "omitted", "own", "unspanned")
+    __slots__ = ("_attempts", "_loose", "_referenced", "dropped", "events", "local", "omitted", "own", "unspanned")
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -31,14 +31,20 @@ class Ledger:
         # Of what is kept only, so that a log which lives long does not grow.
         self._referenced: Counter[str] = Counter()
         self._attempts: dict[str, list[str]] = {}
+        # Those of the kept events that no kept one names as its cause, in the order in which they may go: kept here,
+        # because to look for them among all costs several times as much as to write the failure.
+        self._loose: OrderedDict[str, None] = OrderedDict()
 
     def keep(self, event: FailureEvent, *, local: bool) -> None:
         """Keep a new event, leaving out another one when there is no room."""
         if len(self.events) >= limits.LOG_EVENTS:
             self._leave_out(self._most_dispensable())
         self.events[event.event_id] = event
+        if event.event_id not in self._referenced:
+            self._loose[event.event_id] = None
         if event.cause_id is not None:
             self._referenced[event.cause_id] += 1
+            self._loose.pop(event.cause_id, None)
         if local:
             self.local.add(event.event_id)
             if event.operation_id is not None:
@@ -54,11 +60,15 @@ class Ledger:
 
     def _most_dispensable(self) -> str:
         """Return the oldest event that nothing links to; else the oldest outside the own failure's chain."""
-        chain = chain_ids(self.events, None if self.own is None else self.own.event_id)
+        own_id = None if self.own is None else self.own.event_id
+        loose = next((event_id for event_id in self._loose if event_id != own_id), None)
+        if loose is not None:
+            return loose
+        # What is left is the own failure's chain, and causes that go round in circles.
+        chain = chain_ids(self.events, own_id)
         linked = frozenset(chain)
-        others = [event_id for event_id in self.events if event_id not in linked]
-        unlinked = (event_id for event_id in others if event_id not in self._referenced)
-        return next(unlinked, others[0] if others else chain[len(chain) // 2])
+        others = next((event_id for event_id in self.events if event_id not in linked), None)
+        return chain[len(chain) // 2] if others is None else others
 
     def _leave_out(self, event_id: str) -> None:
         event = self.events.pop(event_id, None)
@@ -66,6 +76,7 @@ class Ledger:
             return
         self.local.discard(event_id)
         self.unspanned.discard(event_id)
+        self._loose.pop(event_id, None)
         self._forget_links(event)
         self.omitted = True
         self.dropped += 1
@@ -77,6 +88,9 @@ class Ledger:
             self._referenced[cause_id] -= 1
             if not self._referenced[cause_id]:
                 del self._referenced[cause_id]
+                if cause_id in self.events:  # it goes next, after its effect
+                    self._loose[cause_id] = None
+                    self._loose.move_to_end(cause_id, last=False)
         if operation_id is not None and event.event_id in (attempts := self._attempts.get(operation_id, [])):
             attempts.remove(event.event_id)
             if not attempts:
