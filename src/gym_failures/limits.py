@@ -226,9 +226,13 @@ EXPORT_DELAY: Final = 1_000
 """Time until a batch of spans is sent unless OTEL_BSP_SCHEDULE_DELAY says otherwise, in milliseconds; ours, a fifth of
 the SDK's, because a server that is killed takes with it what it has not sent."""
 
-FLUSH_SECONDS: Final = 0.4
-"""Longest wait for a receiver at the end of a process, in seconds; below the half second in which NeMo Gym lets a
-server's requests end."""
+FLUSH_SECONDS: Final = 0.3
+"""Longest wait at the end of a process, for its requests and for a receiver, in seconds; NeMo Gym kills a server one
+second after it has told it to end, and uvicorn takes up to 0.6 of that until it cancels requests."""
+
+FLUSH_REQUESTS_SECONDS: Final = 0.1
+"""Part of it for requests that are cancelled, in seconds; ours: those that heed that end within a few turns of the
+event loop."""
 
 FLUSH_UNANSWERED_SECONDS: Final = 0.08
 """Longest look, at the end of a process, whether a receiver listens that has not answered before, and longest wait for
@@ -296,6 +300,13 @@ PAGE_REASON: Final = 320
 
 PAGE_REASON_LEAST: Final = 40
 """Shortest length to which a page cuts reasons to make room, in characters; ours: less says nothing."""
+
+PAGE_NAMES: Final = 200
+"""Kinds, and services, that a page's tables name, in names; ours: hostile peers can invent any number of kinds
+(opentelemetry-python#2700)."""
+
+LAST_TIME_NS: Final = 253_402_300_800 * 10**9
+"""First time that is no date, the year 10000, in nanoseconds since the epoch (RFC 3339, section 1)."""
 
 PAGE_COLUMNS: Final = 72
 """Columns of the chart of time, in columns; ours, as many as stay apart on a small screen."""

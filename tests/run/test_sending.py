@@ -1,20 +1,24 @@
 """Where spans and metrics go, and that the last of them get there before a process ends."""
 
+import asyncio
+import signal
 import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from gym_failures import guard, limits
+from gym_failures.enabling.ending import end
 from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.header import decode_report
 from gym_failures.reading import read_files
 from gym_failures.semconv import HEADER_NAME, METRIC_FAILURES
-from tests.file.processes import Gate, running
+from tests.file.processes import PATIENCE, Gate, running
 from tests.run.collecting import collecting
 from tests.run.programs import PROGRAMS, files, hooked, ran
 from tests.run.test_enable import SERVER
@@ -55,6 +59,65 @@ def test_a_server_that_is_told_to_end_has_sent_everything(tmp_path):
     assert taken.spans == ["POST /fail"] * WORKERS
     assert METRIC_FAILURES in taken.metrics
     assert not files(tmp_path)
+
+
+HUNG = 3
+
+
+def hang_until(number, folder, **variables):
+    """Serve requests that hang, tell the server to end by a signal, and wait until it has."""
+    server = ("uvicorn", "hanging:app", "--app-dir", str(PROGRAMS), "--port", "0", "--timeout-graceful-shutdown", "0")
+    with running(folder, *server, **variables) as program, ExitStack() as held, Gate() as gate:
+        for _ in range(HUNG):
+            caller = held.enter_context(socket.create_connection(("127.0.0.1", program.port)))
+            caller.sendall(request("GET", f"/hang?gate={gate.port}"))
+        for _ in range(HUNG):
+            gate.arrival()
+        program.process.send_signal(number)
+        program.process.wait(PATIENCE)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_requests_that_a_server_cancels_at_its_end_are_sent(tmp_path, number):
+    """A server does not wait for the requests that it cancels; their spans are sent all the same."""
+    with collecting() as taken:
+        env = hooked(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=taken.endpoint, OTEL_BSP_SCHEDULE_DELAY="3600000", **SERVER)
+        hang_until(number, tmp_path, **env)
+    assert taken.spans == ["GET /hang"] * HUNG
+
+
+@pytest.mark.timeout(120)
+def test_requests_that_a_server_cancels_at_its_end_are_written(tmp_path):
+    """So they are to files."""
+    hang_until(signal.SIGTERM, tmp_path, **hooked(tmp_path, **SERVER))
+    assert [file.read_text().count('"name":"GET /hang"') for file in files(tmp_path)] == [HUNG]
+
+
+@pytest.mark.anyio
+async def test_the_event_loop_runs_on_while_the_rest_is_sent(monkeypatch):
+    """Requests end and the rest is sent in turns of the loop, the rest last."""
+    monkeypatch.setattr(limits, "FLUSH_REQUESTS_SECONDS", 30)
+    monkeypatch.setattr(limits, "FLUSH_UNANSWERED_SECONDS", 30)
+    monkeypatch.setattr(limits, "FLUSH_SECONDS", 90)
+    loop, done, sent = asyncio.get_running_loop(), [], threading.Event()
+
+    def send():
+        done.append("sending")
+        loop.call_soon_threadsafe(sent.set)  # only a loop that runs lets it go on
+        done.append(sent.wait(30))
+
+    loop.call_later(0.02, done.append, "request")
+    await end(Flush([send], answers=Answers()), lambda: not done)
+    assert done == ["request", "sending", True]
+
+
+def test_an_end_without_a_loop_of_asyncio():
+    """In a loop of another library the rest is sent too."""
+    sent = []
+    with pytest.raises(StopIteration):
+        end(Flush([lambda: sent.append("spans")], answers=Answers()), lambda: True).send(None)
+    assert sent == ["spans"]
 
 
 def test_a_client_that_ends_has_sent_everything(tmp_path):
@@ -166,6 +229,32 @@ def test_the_end_does_not_wait_for_ever(caplog, request, receiver):
     taken.set()
     assert begun == (["listening"] if receiver == "listening" else [])
     assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("said")
+def test_an_app_and_its_process_have_one_end(monkeypatch, caplog, listening):
+    """What the end of an app has waited, the exit of its process does not wait again."""
+    monkeypatch.setattr(limits, "FLUSH_SECONDS", 3600)
+    now, never = [0.0], threading.Event()
+    works = [never.wait, lambda: now.__setitem__(0, 3599.9)]
+
+    def send():
+        works.pop()()
+
+    flush = Flush([send], answers=Answers(), receivers=[listening], clock=lambda: now[0])
+    flush()
+    assert not caplog.messages
+    flush.at_exit()  # A whole hour would be too long for a test.
+    never.set()
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.usefixtures("said")
+def test_what_has_been_waited_for_requests_is_part_of_an_end(caplog, listening):
+    """Where all the time is spent nothing is waited for any more, and that is said."""
+    sent = []
+    Flush([lambda: sent.append("spans")], answers=Answers(), receivers=[listening])(limits.FLUSH_SECONDS)
+    assert (sent, len(caplog.messages)) == ([], 1)
 
 
 def test_how_long_an_end_waits(monkeypatch, listening, closed):

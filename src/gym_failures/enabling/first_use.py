@@ -62,10 +62,15 @@ def _watch_apps(kind: type, tracing: Tracing, *, unless: Callable[[object], bool
             if self.middleware_stack is None:
                 tracing.instrument_app(self)
             if scope["type"] == "lifespan":
-                send = _followed(send, tracing)
-            else:
-                tracing.set_up()
-            await original(self, scope, receive, send)
+                await original(self, scope, receive, _followed(send, tracing))
+                return
+            tracing.set_up()
+            request = object()
+            tracing.requests.add(request)
+            try:
+                await original(self, scope, receive, send)
+            finally:
+                tracing.requests.discard(request)
 
         return call
 
@@ -78,8 +83,9 @@ def _followed(send: Any, tracing: Tracing) -> Any:  # noqa: ANN401 - ASGI has no
     async def sending(message: Any) -> None:  # noqa: ANN401 - as above
         if message["type"] == "lifespan.startup.complete":
             tracing.set_up()
-        elif message["type"] == "lifespan.shutdown.complete":
-            tracing.flush()  # A server that was told to end by a signal lets the signal end it: no exit handler runs.
+        elif message["type"] in {"lifespan.shutdown.complete", "lifespan.shutdown.failed"}:
+            with _GUARD:
+                await tracing.end()  # A server that a signal told to end lets that end it: no exit handler runs.
         await send(message)
 
     return sending

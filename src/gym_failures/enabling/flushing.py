@@ -40,36 +40,52 @@ class Answers:
 
 
 class Flush:
-    """Sends what is left. NeMo Gym gives its servers half a second to end, and kills them in the end."""
+    """Sends what is left. NeMo Gym gives its servers a second to end, and kills them then.
+
+    A process has one end: that of its app and its exit share the time.
+    """
 
     def __init__(
-        self, parts: Sequence[Callable[[], object]], *, answers: Answers, receivers: Collection[Address] = ()
+        self,
+        parts: Sequence[Callable[[], object]],
+        *,
+        answers: Answers,
+        receivers: Collection[Address] = (),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Take what sends the rest of each signal, what has answered before, and where else somebody may listen."""
         self._parts: Final = tuple(parts)
         self._answers: Final = answers
         self._receivers: Final = tuple(receivers)
+        self._clock: Final = clock
+        self._waited = 0.0
         self._gave_up = False
 
-    def __call__(self) -> None:
+    def __call__(self, waited: float = 0.0) -> None:
         """Send it, and wait until it is sent; neither where nobody has answered before and nobody listens now.
 
-        What is under way when the wait is over may still arrive. After a call that ended so a further one does nothing.
+        `waited` is how much of an end's time has been spent already, in seconds. What is under way when the wait is
+        over may still arrive. After a call that ended so a further one does nothing.
         """
+        begun = self._clock()
         with _GUARD:
-            if self._parts and not self._gave_up and not self._is_sent():
+            if self._parts and not self._gave_up and not self._is_sent(begun, limits.FLUSH_SECONDS - waited):
                 self._gave_up = True
                 warn_once("flush", "the last spans or counts of this process may be lost: nothing took them in time")
+        self._waited = waited + self._clock() - begun
 
-    def _is_sent(self) -> bool:
-        begun = time.monotonic()
-        patience = self._patience()
-        if not patience:
+    def at_exit(self) -> None:
+        """Send what has come since the last call, in the time which that has left."""
+        self(self._waited)
+
+    def _is_sent(self, begun: float, left: float) -> bool:
+        patience = min(self._patience(), left)
+        if patience <= 0:
             return False
         # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
-        threads = [_started(part) for part in self._parts]
+        threads = [started(part) for part in self._parts]
         for thread in threads:
-            thread.join(max(0, begun + patience - time.monotonic()))
+            thread.join(max(0, begun + patience - self._clock()))
         return not any(thread.is_alive() for thread in threads)
 
     def _patience(self) -> float:
@@ -80,7 +96,7 @@ class Flush:
     def _somebody_listens(self) -> bool:
         found: list[bool] = []
         # In a thread, because nothing bounds how long a name takes to be looked up.
-        looking = _started(lambda: found.append(any(map(_listens, self._receivers))))
+        looking = started(lambda: found.append(any(map(_listens, self._receivers))))
         looking.join(limits.FLUSH_UNANSWERED_SECONDS)
         return found == [True]
 
@@ -93,7 +109,9 @@ def _listens(receiver: Address) -> bool:
     return True
 
 
-def _started(part: Callable[[], object]) -> threading.Thread:
+def started(part: Callable[[], object]) -> threading.Thread:
+    """Do `part` in a thread that holds up no exit, and return that."""
+
     def guarded() -> None:
         with _GUARD:
             part()

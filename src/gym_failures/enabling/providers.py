@@ -34,7 +34,7 @@ def somebody_has() -> bool:
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
-def set_up(process: Process, traces: str) -> Callable[[], None]:
+def set_up(process: Process, traces: str) -> Flush:
     """Make the providers of this process and make them global; returns what sends the rest of their spans and metrics.
 
     Everything is as the variables of OpenTelemetry say. Where they say nothing of an exporter, spans are written to a
@@ -57,7 +57,7 @@ def set_up(process: Process, traces: str) -> Callable[[], None]:
         metrics.set_meter_provider(meters)
         parts.append(meters.force_flush)
     flush = Flush(parts, answers=answers, receivers=receivers(os.environ))
-    atexit.register(flush)
+    atexit.register(flush.at_exit)
     return flush
 
 

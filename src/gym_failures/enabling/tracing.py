@@ -12,9 +12,9 @@ from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.applications import Starlette
+
+    from gym_failures.enabling.flushing import Flush
 
 _GUARD: Final = Guard("enable")
 
@@ -26,7 +26,9 @@ class Tracing:
         """Take what the user has chosen, and which process this is."""
         self._config: Final = config
         self._process: Final = process
-        self._flush: Callable[[], None] | None = None
+        self._flush: Flush | None = None
+        self.requests: Final[set[object]] = set()
+        """One of whatever kind for each request that an app serves now."""
         self.instrument: Final = Once(self._instrument, _GUARD)
         """Instruments what apps and clients of this process observe."""
         self.instrument_sessions: Final = Once(self._instrument_sessions, _GUARD)
@@ -52,10 +54,12 @@ class Tracing:
         self.instrument()
         self.set_up()
 
-    def flush(self) -> None:
-        """Send what is left, if it is for us to send."""
+    async def end(self) -> None:
+        """Send what is left, if it is for us to send, at the end of an app."""
         if self._flush is not None:
-            self._flush()
+            from gym_failures.enabling.ending import end  # noqa: PLC0415 - a client has no use for it
+
+            await end(self._flush, lambda: bool(self.requests))
 
     def _instrument(self) -> None:
         if find_spec("opentelemetry.instrumentation") is None:
