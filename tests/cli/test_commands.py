@@ -76,6 +76,39 @@ def test_folders_and_patterns(command, write, tmp_path):
         assert "└── cancelled at agent" in shown.output
 
 
+def test_the_folder_of_a_run(command, write, tmp_path):
+    """A folder as the demo leaves it stands for its traces, and not for what else of the run is in it."""
+    for folder in ("spans", "replies"):
+        (tmp_path / folder).mkdir()
+    write(FAILED, name="spans/agent.jsonl")
+    (tmp_path / "replies" / "agent.jsonl").write_text(JUNK)
+    ended = command("show", tmp_path)
+    assert (ended.status, ended.errors) == (0, "")
+    assert "1 rollout failed" in ended.output
+
+
+@pytest.mark.parametrize(
+    ("folders", "said"),
+    {
+        "one": (["a"], "; there are some in {0}/a\n"),
+        "many": (["d", "a", "c", "b"], "; there are some in {0}/a, {0}/b, {0}/c and more\n"),
+        "one with the name of a pattern": (["[x]"], "; there are some in {0}/[x]\n"),
+        "none": ([], ".pb\n"),
+    }.values(),
+    ids=["one", "many", "pattern", "none"],
+)
+def test_a_folder_of_folders(command, write, tmp_path, folders, said):
+    """A folder without traces is an error, which names the folders in it that have some."""
+    run = tmp_path / "run[1]"
+    for folder in [*folders, "empty"]:
+        (run / folder).mkdir(parents=True)
+    for folder in folders:
+        write(FAILED, name=f"run[1]/{folder}/agent.jsonl")
+    ended = command("show", run)
+    assert (ended.status, ended.output) == (2, "")
+    assert ended.errors.endswith(said.format(run))
+
+
 def test_a_file_with_the_name_of_a_pattern(command, write):
     """A file that is there is no pattern, whatever its name holds."""
     assert "1 rollout failed" in command("show", write(FAILED, name="a[1]*.jsonl")).output
