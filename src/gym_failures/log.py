@@ -128,8 +128,22 @@ class FailureLog(Observing):
         """Say that the reply's header is written: what is recorded from now on is marked late."""
         self._book.seal()
 
+    def nest(self, outer: "FailureLog | None") -> None:
+        """Make this a log within `outer`, which gets the events at the end; None takes it for a log of its own.
+
+        To be called before anything is observed. Entering the block does it, with the log that is current there.
+        """
+        self._outer = outer
+        self._book.outer = None if outer is None else outer._book  # noqa: SLF001 - of the same class
+
     def close(self) -> None:
-        """End the log: what is recorded from now on goes on short spans of its own and is kept nowhere."""
+        """End the log, and hand its events to the log outside.
+
+        What is recorded from now on goes on short spans of its own and is kept nowhere.
+        """
+        if self._outer is not None and not self._book.is_closed:
+            with _LOG:
+                self._outer._absorb(self)  # noqa: SLF001 - of the same class
         self._book.close()
         self._shared = None
 
@@ -171,8 +185,7 @@ class FailureLog(Observing):
                 "a FailureLog is one block, which is entered once; use activate() to make it current again"
             )
         self._was_entered = True
-        self._outer = outer
-        self._book.outer = None if outer is None else outer._book  # noqa: SLF001 - of the same class
+        self.nest(outer)
         if not self._span_is_given:
             self._span = trace.get_current_span()
         self._token = current.set(self)
@@ -181,14 +194,11 @@ class FailureLog(Observing):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Settle with the exception that leaves, hand the events to the log outside, and close."""
+        """Settle with the exception that leaves, and close."""
         if self._token is not None:
             _reset(self._token)
             self._token = None
         self.settle(None if error is None or is_a_normal_end(error) else error)
-        if self._outer is not None:
-            with _LOG:
-                self._outer._absorb(self)  # noqa: SLF001 - of the same class
         self.close()
 
 

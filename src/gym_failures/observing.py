@@ -77,6 +77,11 @@ class Observing:
         return self._operation
 
     @property
+    def outermost(self) -> "Observing":
+        """What observes around all others of the request; this one, if it is within none."""
+        return self if self._outer is None else self._outer.outermost
+
+    @property
     def own(self) -> FailureEvent | None:
         """The failure of the request itself, as far as it is known."""
         return self._book.ledger.own

@@ -35,6 +35,11 @@ def own_of(row):
     return f"{own.boundary.value}:{own.failure_kind}", own.cause_id
 
 
+def kind_of(event):
+    """Return what an event is, whatever its id."""
+    return event.boundary.value, event.failure_kind
+
+
 @pytest.mark.parametrize(
     ("case", "own", "events", "counted"),
     [
@@ -99,7 +104,30 @@ def test_rollouts_of_one_task_are_kept_apart(found):
 
 def test_a_run_within_a_request_is_no_rollout_of_its_own(found):
     """An environment server that calls an agent's run leaves the reply, and its trace, to its own request."""
-    assert found["within"] == {"row": {"reward": 1.0}, "spans": [], "failures": 0, "requests": 0}
+    assert found["within"] == {"row": [{"reward": 1.0}] * 2, "spans": [], "failures": 0, "requests": 0}
+
+
+def test_a_log_of_ones_own_around_rollouts_changes_none_of_them(found):
+    """Rows, spans and counts are as without it, and in the end it has their failures, none of which is its own."""
+    came, alone = found["around"], found["twice"]
+    reports = [[read_row(row).report for row in rows] for rows in (came["row"]["rows"], alone["row"])]
+    around, without = [[sorted(report.events.values(), key=kind_of) for report in one] for one in reports]
+    assert [[kind_of(event) for event in events] for events in around] == [
+        [kind_of(event) for event in events] for events in without
+    ]
+    assert [span["events"] for span in came["spans"]] == [[*report.events] for report in reports[0]]
+    assert [span["status"] for span in came["spans"]] == [span["status"] for span in alone["spans"]]
+    assert (came["failures"], came["requests"]) == (alone["failures"], alone["requests"]) == (1, 1)
+    assert sorted(came["row"]["around"]) == sorted(event_id for report in reports[0] for event_id in report.events)
+    assert came["row"]["own"] is None
+
+
+def test_an_error_of_a_rollout_that_leaves_a_log_around_it_is_one_failure(found):
+    """The exception of the rollout is known to the log around it: one event, though both have failed with it."""
+    came = found["left through"]
+    assert came["raised"] == "ClientResponseError"
+    assert [span["attributes"]["failure.kind"] for span in came["spans"]] == ["agent_request_failed"]
+    assert (came["failures"], came["requests"]) == (1, 2)
 
 
 def test_a_row_names_no_trace_that_nobody_has(found):

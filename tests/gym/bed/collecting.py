@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from gym_failures.config import Config
 from gym_failures.header import encode_report
-from gym_failures.instrumentation import nemo_gym
+from gym_failures.instrumentation import FailureMiddleware, nemo_gym
 from gym_failures.instrumentation.aiohttp_client import instrument_aiohttp
 from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
@@ -109,9 +109,28 @@ class Collector:
             await running
 
     async def within(self, case):
-        """Collect it while serving a request."""
-        with FailureLog(FailureBoundary.ENVIRONMENT):
-            return await self.collect(case)
+        """Collect it while serving a request, and then in a log within that request."""
+        rows = []
+
+        async def serve(*_):
+            rows.append(await self.collect(case))
+            with FailureLog():
+                rows.append(await self.collect(case))
+
+        scope = {"type": "http", "method": "POST", "path": "/run", "headers": []}
+        await FailureMiddleware(serve, boundary=FailureBoundary.ENVIRONMENT)(scope, None, None)
+        return rows
+
+    async def around(self, case):
+        """Collect two rollouts in one task, with a log of one's own around them; return what that has in the end."""
+        with FailureLog() as log:
+            rows = await self.twice(case)
+        return {"rows": rows, "around": [*log.report().events], "own": log.own}
+
+    async def leave_through(self, case):
+        """Let the error of a rollout go through a log of one's own."""
+        with FailureLog():
+            await self.collect(case)
 
 
 def said(telemetry):
@@ -181,6 +200,8 @@ async def main():
         "left": await run_case("leave", WAITS),
         "twice": await run_case("twice", "failed"),
         "within": await run_case("within", "recovered"),
+        "around": await run_case("around", "failed"),
+        "left through": await run_case("leave_through", "gateway", routed=False),
         "not sampled": await run_case("collect", "recovered", sampler=ALWAYS_OFF),
         "switched off": await run_case("collect", "failed", config=Config(enabled=False)),
         "refused key": await refused(f"http://127.0.0.1:{port}"),

@@ -11,6 +11,7 @@ from opentelemetry.trace import Span
 from gym_failures import kinds, rows, semconv, waiting
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
+from gym_failures.instrumentation.asgi.request_log import RequestLog
 from gym_failures.instrumentation.nemo_gym import identity, prepare
 from gym_failures.instrumentation.nemo_gym.identity import value_of
 from gym_failures.kinds import FailureBoundary
@@ -34,12 +35,13 @@ _DID_NOT_RUN: Final = frozenset({429, 502, 503, 504})
 class Rollout:
     """One rollout: its span, its log, the reply, and the row that comes of it."""
 
-    __slots__ = ("_keys", "_task", "_watched", "error", "log", "response", "span")
+    __slots__ = ("_keys", "_task", "_watched", "error", "log", "outer", "response", "span")
 
-    def __init__(self, span: Span, log: FailureLog) -> None:
-        """Begin; both are this rollout's own."""
+    def __init__(self, span: Span, log: FailureLog, outer: FailureLog | None) -> None:
+        """Begin; `span` and `log` are this rollout's own, `outer` is the log that the caller has around it."""
         self.span = span
         self.log = log
+        self.outer = outer
         self.response: Any = None
         self.error: BaseException | None = None
         """What the call, or the reading of its reply, ended with; where no row is made of it."""
@@ -82,7 +84,9 @@ class Rollout:
             event = own()
             if event is not None:
                 self.log.fail(event)
-            self.log.settle()
+            failed = self.log.settle()
+            if failed is not None and self.outer is not None:
+                self.log.recorder.request_failed(failed)  # Within another log it still is a request of its own.
             context = self.span.get_span_context()
             trace_id = f"{context.trace_id:032x}" if context.trace_flags.sampled else None
             self._keys = rows.failure_keys(self.log.report(), trace_id=trace_id)
@@ -136,21 +140,23 @@ _current: Final[ContextVar[Rollout | None]] = ContextVar("gym_failures_rollout",
 def begin(body: object) -> Rollout | None:
     """Begin a rollout in the context of the caller; None where that serves a request, as an environment server does.
 
-    `body` is that of the run.
+    `body` is that of the run. A log that the caller has opened around it gets the rollout's events too.
     """
-    before, log = _current.get(), current.get()
-    if log is not None and (before is None or log is not before.log):
-        return None
-    if before is not None:
+    before, outer = _current.get(), current.get()
+    if before is not None and outer is before.log:
         before.leave()
+        outer = before.outer
+    if outer is not None and (not isinstance(outer, FailureLog) or isinstance(outer.outermost, RequestLog)):
+        return None  # It is a request's, or within one's.
     prepare()
     recorder = default_recorder()
     if not recorder.config.enabled:
         return None
     span = recorder.tracer.start_span(semconv.ROLLOUT_SPAN_NAME, attributes=identity.of_run(body))
     log = FailureLog(FailureBoundary.COLLECTION, operation=_OPERATION, recorder=recorder, span=span)
+    log.nest(outer)
     current.set(log)
-    rollout = Rollout(span, log)
+    rollout = Rollout(span, log, outer)
     _current.set(rollout)
     return rollout
 
