@@ -172,6 +172,10 @@ CLIENT_ERROR_STATUS: Final = 400
 ATTRIBUTE_DEPTH: Final = 16
 """Lists and maps within one attribute's value that are read, in levels; ours, far above what any SDK writes."""
 
+LATEST_TIME: Final = 2**63 - 1
+"""Latest time that a span or an event can have, in nanoseconds since the epoch; what 64 bits with a sign hold, in the
+year 2262, as Go's time.Time.UnixNano has it, with which the Collector and Jaeger read them."""
+
 READ_BLOCK: Final = 96 * 1_024
 """What is read of a file at once, in bytes; ours, measured: glibc takes memory from 128 KiB on from the kernel, page by
 page, each time anew."""
@@ -304,9 +308,6 @@ PAGE_REASON_LEAST: Final = 40
 PAGE_NAMES: Final = 200
 """Kinds, and services, that a page's tables name, in names; ours: hostile peers can invent any number of kinds
 (opentelemetry-python#2700)."""
-
-LAST_TIME_NS: Final = 253_402_300_800 * 10**9
-"""First time that is no date, the year 10000, in nanoseconds since the epoch (RFC 3339, section 1)."""
 
 PAGE_COLUMNS: Final = 72
 """Columns of the chart of time, in columns; ours, as many as stay apart on a small screen."""

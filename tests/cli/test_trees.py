@@ -3,6 +3,7 @@
 import io
 import re
 import unicodedata
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -232,6 +233,15 @@ def test_no_text_controls_a_terminal(text):
 def test_no_field_brings_a_line_of_its_own(reason, rollout):
     """Whatever a reason and a rollout's id hold, a tree has one line for its head and one for each failure."""
     assert len(drawn(only(server(1, None, told(failure("a", reason=reason)), own="a", rollout=rollout)))) == 2
+
+
+def test_no_id_controls_a_terminal():
+    """The id of a trace, which anybody can have written, is only shown."""
+    span = server(1, None, told(failure("a")), own="a", rollout="r7")
+    for rollout in ("r7", None):
+        attributes = {key: value for key, value in span.attributes.items() if rollout or value != "r7"}
+        shown = drawn(only(replace(span, trace_id="\x1b]0;no\x07", attributes=attributes)))
+        assert "trace \\x1b]0;no\\x07" in shown[0]
 
 
 @given(call_trees())

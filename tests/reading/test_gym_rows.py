@@ -131,6 +131,13 @@ def test_times_are_those_of_the_ids():
     assert only(row()).times == {"m": 0, "a": 0}
 
 
+def test_an_id_of_a_time_that_cannot_be_one_has_none():
+    """An id whose time is beyond what 64 bits hold leaves it unknown."""
+    event_id = "f" * 12 + uuid7()[12:]
+    found = only(row(FailureReport(events={event_id: failure(event_id)}, failure_id=event_id)))
+    assert (found.span.start_ns, found.times[event_id]) == (0, 0)
+
+
 def test_a_time_is_read_of_a_uuid7_alone():
     """Only an id of that version has a time in it."""
     assert time_of(uuid7()) is not None

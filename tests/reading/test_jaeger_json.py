@@ -235,3 +235,13 @@ def test_no_document_makes_reading_raise(one, other, third):
         {"data": [{**trace(stored(1)), "processes": {"p1": third}}], "errors": one},
     ):
         read_reports(json.dumps(damaged))
+
+
+IMPOSSIBLE = {"before 1970": -5, "beyond 64 bits": 10**17, "no number": "x"}
+
+
+@pytest.mark.parametrize("time", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_time_that_cannot_be_one_is_unknown(time):
+    """An impossible time of a span or an event is 0, which is none."""
+    span = only(startTime=time, duration=time, logs=[{**told(), "timestamp": time}])
+    assert (span.start_ns, span.end_ns, span.events[0].time_ns) == (0, 0, 0)

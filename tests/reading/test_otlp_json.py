@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gym_failures import limits, semconv
 from gym_failures.reading import EventRecord, Skip, SpanKind, SpanLink, SpanRecord, SpanStatus, Tally, read_reports
 from gym_failures.reading.otlp_json import failing_traces, parse, parse_lines
-from gym_failures.reading.otlp_values import hex_id, integer, span_kind, span_status
+from gym_failures.reading.otlp_values import hex_id, integer, nanoseconds, span_kind, span_status
 from tests.spans import TRACE, span_id
 from tests.strategies import json_values
 
@@ -312,6 +312,27 @@ def test_integers(value, expected):
     assert integer(value) == expected
 
 
+TIMES_READ = [
+    ("7", 7),
+    (limits.LATEST_TIME, limits.LATEST_TIME),
+    (limits.LATEST_TIME + 1, 0),
+    ("9" * 22, 0),
+    (-1, 0),
+    ("-5", 0),
+    (None, 0),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), TIMES_READ, ids=repr)
+def test_times(value, expected):
+    """A time that cannot be one is unknown, in a span and in its events."""
+    assert nanoseconds(value) == expected
+    (span,) = parse(
+        line(stored(1, startTimeUnixNano=value, endTimeUnixNano=value, events=[{"timeUnixNano": value}]))
+    ).spans
+    assert (span.start_ns, span.end_ns, span.events[0].time_ns) == (expected, expected, expected)
+
+
 IDS_READ = {
     "0AF7651916CD43DD": "0af7651916cd43dd",
     in_base64("0af7651916cd43dd"): "0af7651916cd43dd",
@@ -319,7 +340,9 @@ IDS_READ = {
     in_base64("0" * 16): None,
     "": None,
     "0af7": None,
-    "not an id at all": "not an id at all",
+    "not an id at all": None,
+    "\x1b[31mno\x1b]0;no": None,
+    "0x_7651916cd43dd": None,
     5: None,
     None: None,
 }
@@ -327,7 +350,7 @@ IDS_READ = {
 
 @pytest.mark.parametrize(("value", "expected"), IDS_READ.items(), ids=map(repr, IDS_READ))
 def test_ids(value, expected):
-    """An id is read from hex or base64; an empty one, and one of zeros, is none."""
+    """An id is read from hex or base64; an empty one, one of zeros, and any other text of that length are none."""
     assert hex_id(value, 8) == expected
 
 
@@ -346,6 +369,8 @@ WRONG = {
     "an id of zeros": stored(9, trace="0" * 32) | {"name": 5},
     "a short id": stored(9, trace="abc"),
     "an id that is a number": stored(9, trace=5),
+    "a trace id that is no hex": stored(9, trace="\x1b]0;no\x07".ljust(32, "0")),
+    "a span id that is no hex": stored(9, spanId="\x1b]0;no\x07".ljust(16, "0")),
     "a name that is a number": stored(9, name=5),
     "a name that is a flag": stored(9, name=True),
     "a kind that is a list": stored(9, kind=[2]),

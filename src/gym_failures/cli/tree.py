@@ -49,7 +49,7 @@ def tree_of(rebuilt: RebuiltReport, by: By) -> Tree:
 
 
 def _headline(rebuilt: RebuiltReport, by: By, root: FailureEvent | None) -> Text:
-    name = plain(rebuilt.key) if rebuilt.key else rebuilt.trace_id
+    name = plain(rebuilt.key or rebuilt.trace_id)
     what = by if rebuilt.key else "trace"
     if not rebuilt.failed:
         parts = [(f"✓ {what} {name}", "green"), (f"  recovered from {len(rebuilt.recovered)}", "dim")]
@@ -58,7 +58,7 @@ def _headline(rebuilt: RebuiltReport, by: By, root: FailureEvent | None) -> Text
     else:
         parts = [(f"✗ {what} {name}", "bold"), (f"  {_kind_at(root)}", "bold red")]
     if what != "trace":
-        parts.append((f"  trace {rebuilt.trace_id}", "dim"))
+        parts.append((f"  trace {plain(rebuilt.trace_id)}", "dim"))
     return Text.assemble(*parts)
 
 

@@ -13,7 +13,7 @@ from gym_failures import ids, semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id
+from gym_failures.reading.otlp_values import hex_id, nanoseconds
 from gym_failures.records import FailureEvent
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
@@ -54,7 +54,7 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
     report = told.report
     said = json.dumps([{name: row.get(name) for name in IDENTITY_KEYS}, sorted(report.events)], sort_keys=True)
     digest = hashlib.sha256(said.encode("utf-8", "replace")).hexdigest()
-    times = [ids.time_of(event_id) or 0 for event_id in report.events]
+    times = [nanoseconds(ids.time_of(event_id)) for event_id in report.events]
     known = [time_ns for time_ns in times if time_ns]
     attributes: dict[str, object] = {**of_run(row)}
     if report.omitted:

@@ -14,7 +14,7 @@ from gym_failures import semconv
 from gym_failures.exceptions import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id, integer, span_kind
+from gym_failures.reading.otlp_values import hex_id, integer, nanoseconds, span_kind
 
 try:
     import msgspec
@@ -43,14 +43,15 @@ def failing_traces(document: bytes) -> frozenset[str]:
 def parse_document(document: bytes, tally: Tally, *, traces: Collection[str] | None) -> Iterator[SpanRecord]:
     """Yield the spans of `traces` (None: of all), and keep a tally of what can and what cannot be read.
 
-    Spans of traces that tell of no failure are neither decoded nor counted. Nothing that the document holds makes this
-    raise.
+    Spans of traces that tell of no failure are neither decoded nor counted, unless all are asked for. Nothing that the
+    document holds makes this raise.
     """
-    return (span for span in _spans(document, tally) if traces is None or span.trace_id in traces)
+    spans = _spans(document, tally, all_traces=traces is None)
+    return (span for span in spans if traces is None or span.trace_id in traces)
 
 
-def _spans(document: bytes, tally: Tally) -> Iterator[SpanRecord]:
-    for trace in _traces(document, tally):
+def _spans(document: bytes, tally: Tally, *, all_traces: bool = False) -> Iterator[SpanRecord]:
+    for trace in _traces(document, tally, all_traces=all_traces):
         processes = trace.get("processes")
         known = processes if isinstance(processes, dict) else {}
         spans = trace.get("spans")
@@ -63,7 +64,7 @@ def _spans(document: bytes, tally: Tally) -> Iterator[SpanRecord]:
                 yield span
 
 
-def _traces(document: bytes, tally: Tally) -> Iterator[Mapping[str, object]]:
+def _traces(document: bytes, tally: Tally, *, all_traces: bool) -> Iterator[Mapping[str, object]]:
     try:
         found = msgspec.json.decode(document, type=dict[str, msgspec.Raw] | list[msgspec.Raw])
         if isinstance(found, dict) and "traceID" not in found:
@@ -72,7 +73,7 @@ def _traces(document: bytes, tally: Tally) -> Iterator[Mapping[str, object]]:
             raws = msgspec.json.decode(found.get("data", b"null"), type=list[msgspec.Raw] | None) or []
         else:
             raws = [msgspec.Raw(document)] if isinstance(found, dict) else found
-        decoded = [msgspec.json.decode(raw) for raw in raws if _TELLING in bytes(raw)]
+        decoded = [msgspec.json.decode(raw) for raw in raws if all_traces or _TELLING in bytes(raw)]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         tally.skip(0, "the document is damaged or cut off; only the whole traces in it are read")
         decoded = [*_salvaged(document.decode("utf-8", "replace"))]
@@ -104,7 +105,7 @@ def _span(fields: object, processes: Mapping[str, object]) -> SpanRecord | None:
     process = processes.get(str(fields.get("processID")), fields.get("process"))
     service, resource = _process(process)
     parent_id, links = _references(fields, trace_id)
-    start_ns = _nanoseconds(fields.get("startTime"))
+    start_ns = _time(fields.get("startTime"))
     name = fields.get("operationName")
     logs = fields.get("logs")
     return SpanRecord(
@@ -115,7 +116,7 @@ def _span(fields: object, processes: Mapping[str, object]) -> SpanRecord | None:
         kind=span_kind(own.get("span.kind")),
         service=service,
         start_ns=start_ns,
-        end_ns=start_ns + _nanoseconds(fields.get("duration")),
+        end_ns=nanoseconds(start_ns + _time(fields.get("duration"))),
         status=_status(own),
         attributes=own,
         events=[*map(_event, logs if isinstance(logs, list) else ())],
@@ -130,8 +131,8 @@ def _id(value: object, size: int) -> str | None:
     return hex_id(value.zfill(2 * size), size) if isinstance(value, str) else None
 
 
-def _nanoseconds(microseconds: object) -> int:
-    return max(integer(microseconds) or 0, 0) * _MICROSECOND
+def _time(microseconds: object) -> int:
+    return nanoseconds((integer(microseconds) or 0) * _MICROSECOND)
 
 
 def _references(fields: Mapping[str, object], trace_id: str) -> tuple[str | None, list[SpanLink]]:
@@ -177,7 +178,7 @@ def _event(log: object) -> EventRecord:
         return EventRecord("", dropped_attributes=1)
     own, unreadable = _attributes(log.get("fields"))
     name = own.pop("event", "")
-    return EventRecord(name if isinstance(name, str) else "", _nanoseconds(log.get("timestamp")), own, unreadable)
+    return EventRecord(name if isinstance(name, str) else "", _time(log.get("timestamp")), own, unreadable)
 
 
 def _attributes(tags: object) -> tuple[dict[str, object], int]:

@@ -7,7 +7,16 @@ from contextlib import suppress
 from typing import Final
 
 from gym_failures.reading.model import EventRecord, SpanLink, SpanStatus
-from gym_failures.reading.otlp_values import attributes, count, hex_id, integer, json_bytes, plain_json, span_status
+from gym_failures.reading.otlp_values import (
+    attributes,
+    count,
+    hex_id,
+    integer,
+    json_bytes,
+    nanoseconds,
+    plain_json,
+    span_status,
+)
 
 try:
     import msgspec
@@ -112,7 +121,7 @@ def read_events(raw: msgspec.Raw) -> tuple[list[EventRecord], int]:
     for event in typed:
         own, unreadable = read_attributes(event.attributes)
         dropped = count(event.dropped_attributes_count) + unreadable
-        events.append(EventRecord(event.name, integer(event.time_unix_nano) or 0, own, dropped))
+        events.append(EventRecord(event.name, nanoseconds(event.time_unix_nano), own, dropped))
     return events, 0
 
 
@@ -120,7 +129,7 @@ def _event(fields: object) -> EventRecord | None:
     if not isinstance(fields, dict) or not isinstance(name := fields.get("name", ""), str):
         return None
     own, unreadable = attributes(fields.get("attributes"))
-    time_ns = integer(fields.get("timeUnixNano")) or 0
+    time_ns = nanoseconds(fields.get("timeUnixNano"))
     return EventRecord(name, time_ns, own, count(fields.get("droppedAttributesCount")) + unreadable)
 
 

@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 from gym_failures.reading.otlp_contents import FAULTS, SPAN_ID_SIZE, TRACE_ID_SIZE, Raw
 from gym_failures.reading.otlp_skeleton import REQUEST, SPAN, ResourceSkeleton, ScopeSkeleton, SpanSkeleton, spans_of
-from gym_failures.reading.otlp_values import count, hex_id, integer, json_bytes, plain_json, span_kind
+from gym_failures.reading.otlp_values import count, hex_id, is_hex, json_bytes, nanoseconds, plain_json, span_kind
 
 _RECORD_START: Final = re.compile(rb'(?=\{\s*"resource_?[sS]pans")')
 """Where a record can start within a line. Nothing within a record looks so: quotes in its texts are escaped."""
 
 _RESPELT: Final[Mapping[str, Callable[[object], object]]] = {
     "kind": span_kind,
-    "startTimeUnixNano": lambda value: integer(value) or 0,
-    "endTimeUnixNano": lambda value: integer(value) or 0,
+    "startTimeUnixNano": nanoseconds,
+    "endTimeUnixNano": nanoseconds,
     "droppedEventsCount": count,
     "droppedAttributesCount": count,
 }
@@ -38,7 +38,8 @@ def decode_plain(lines: Iterable[bytes]) -> list[ResourceSkeleton] | None:
         requests = REQUEST.decode_lines(b"\n".join(lines))
     except FAULTS:
         return None
-    return [resource for request in requests for resource in request.resource_spans]
+    resources = [resource for request in requests for resource in request.resource_spans]
+    return resources if _have_ids(resources) else None
 
 
 def decode_line(line: bytes) -> Decoded:
@@ -47,6 +48,8 @@ def decode_line(line: bytes) -> Decoded:
         resources = REQUEST.decode(line).resource_spans
     except FAULTS:
         return _decode_carefully(line)
+    if not _have_ids(resources):
+        return _decode_carefully(line)
     for span in spans_of(resources):
         span.trace_id, span.span_id, span.parent_id = (
             span.trace_id.lower(),
@@ -54,6 +57,18 @@ def decode_line(line: bytes) -> Decoded:
             span.parent_id.lower(),
         )
     return Decoded(resources, [])
+
+
+def _have_ids(resources: Iterable[ResourceSkeleton]) -> bool:
+    """Tell whether what the spans have for ids, of which only the length is known, are ids; asked once, it is quick."""
+    ids = [
+        text
+        for resource in resources
+        for scope in resource.scope_spans
+        for span in scope.spans
+        for text in (span.trace_id, span.span_id)
+    ]
+    return is_hex("".join(ids))
 
 
 def _decode_carefully(line: bytes) -> Decoded:

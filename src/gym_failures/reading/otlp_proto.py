@@ -11,7 +11,7 @@ from gym_failures import limits, semconv
 from gym_failures.exceptions import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import span_kind, span_status
+from gym_failures.reading.otlp_values import nanoseconds, span_kind, span_status
 
 try:
     from google.protobuf.message import DecodeError
@@ -96,7 +96,9 @@ def _record(span: "Span", process: _Resource) -> SpanRecord:
     events = []
     for event in span.events:
         of_event, lost = _attributes(event.attributes)
-        events.append(EventRecord(event.name, event.time_unix_nano, of_event, event.dropped_attributes_count + lost))
+        events.append(
+            EventRecord(event.name, nanoseconds(event.time_unix_nano), of_event, event.dropped_attributes_count + lost)
+        )
     service = process.get("service.name")
     return SpanRecord(
         trace_id=span.trace_id.hex(),
@@ -105,8 +107,8 @@ def _record(span: "Span", process: _Resource) -> SpanRecord:
         name=span.name,
         kind=span_kind(span.kind),
         service=service if isinstance(service, str) else None,
-        start_ns=span.start_time_unix_nano,
-        end_ns=span.end_time_unix_nano,
+        start_ns=nanoseconds(span.start_time_unix_nano),
+        end_ns=nanoseconds(span.end_time_unix_nano),
         status=span_status(span.status.code),
         attributes=own,
         events=events,

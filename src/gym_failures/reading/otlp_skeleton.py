@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gym_failures import semconv
+from gym_failures import limits, semconv
 from gym_failures.reading.model import SpanKind, SpanRecord
 from gym_failures.reading.otlp_contents import (
     NOTHING,
@@ -25,6 +25,7 @@ _ATTRIBUTE: Final = b'"failure.'
 _EVENT: Final = f'"{semconv.EVENT_NAME}"'.encode()
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
+_Time = Annotated[int, msgspec.Meta(ge=0, le=limits.LATEST_TIME)]
 
 
 Processes = dict[bytes, Mapping[str, object]]
@@ -78,8 +79,8 @@ class SpanSkeleton(
     parent_id: str = ""
     name: str = ""
     kind: SpanKind = SpanKind.UNSPECIFIED
-    start_ns: int = 0
-    end_ns: int = 0
+    start_ns: _Time = 0
+    end_ns: _Time = 0
     dropped_events: _Count = 0
     dropped_attributes: _Count = 0
     attributes: msgspec.Raw = NOTHING

@@ -18,6 +18,8 @@ from gym_failures.text import clean
 
 _E = TypeVar("_E", bound=IntEnum)
 
+_HEX: Final = b"0123456789ABCDEFabcdef"
+
 _RENAMED: Final = {"instrumentationLibrarySpans": "scopeSpans", "batches": "resourceSpans"}
 """Former names in OTLP, and those of Tempo's API, of what is the same today."""
 
@@ -80,6 +82,17 @@ def count(value: object) -> int:
     return 0 if value is None else max(integer(value) or 0, 0)
 
 
+def nanoseconds(value: object) -> int:
+    """Return a time; 0, which is none, for what is no time from 1970 on to `limits.LATEST_TIME`."""
+    time_ns = integer(value) or 0
+    return time_ns if 0 < time_ns <= limits.LATEST_TIME else 0
+
+
+def is_hex(text: str) -> bool:
+    """Tell whether there is nothing but hex digits, of either case, in `text`."""
+    return not text.encode("utf-8", "replace").translate(None, _HEX)
+
+
 def hex_id(value: object, size: int) -> str | None:
     """Return an id of `size` bytes as lower-case hex; None for what is no such id, and for one of zeros.
 
@@ -92,7 +105,7 @@ def hex_id(value: object, size: int) -> str | None:
             value = base64.b64decode(value, validate=True).hex()
         except (ValueError, binascii.Error):
             return None
-    if len(value) != 2 * size or not value.strip("0"):
+    if len(value) != 2 * size or not value.strip("0") or not is_hex(value):
         return None
     return value.lower()
 
