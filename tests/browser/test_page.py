@@ -185,3 +185,18 @@ def test_more_is_drawn_when_it_is_asked_for(opened):
         if page.locator("#more").is_visible():
             page.click("#more")
     assert not page.locator("#more").is_visible()
+
+
+def test_what_is_not_listed_of_a_rollout_can_be_found(opened):
+    """A failure that a long rollout does not list still leads from its cell to the rollout, which counts it."""
+    events = [failure(f"e{number}", kind="agent_timeout") for number in range(197)]
+    page = opened([server(1, None, *map(told, events), told(failure("last", kind="judge_failed")), rollout="long")])
+    page.locator("#cells button[data-kind=judge_failed]").click()
+    assert listed(page) == ["long"]
+    assert page.locator("summary").first.inner_text().endswith("recovered from 198")
+
+
+def test_a_time_that_is_no_date(opened):
+    """One time out of all bounds costs itself and not the page."""
+    page = opened([*RUN, *rollout(7, at=10**12)])
+    assert len(listed(page)) == 3

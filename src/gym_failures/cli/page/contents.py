@@ -39,6 +39,19 @@ class _Is(IntFlag):
     REMOTE_ONLY = 16
 
 
+class _Names:
+    """The names that a table has a row for, and the one row for all others."""
+
+    def __init__(self, counted: Counter[str], what: str) -> None:
+        self._shown = frozenset(name for name, _ in counted.most_common(limits.PAGE_NAMES))
+        more = len(counted) - len(self._shown)
+        self.others = f"{more} other {what}" if more else None
+
+    def row(self, name: str) -> str:
+        """Return the name of the row that `name` counts in."""
+        return name if self.others is None or name in self._shown else self.others
+
+
 class _Texts:
     """Each text once, and its number in the list of all."""
 
@@ -70,10 +83,11 @@ def contents(
 
     The tables count everything, each failure once. Rollouts are listed while `room`, in bytes, lasts, those that failed
     first; `left_out` counts the others. Reasons are cut to `limits.PAGE_REASON` characters, and to fewer where together
-    they would take more than half of the room. `requests` are those of each service; None where they are not
-    known.
+    they would take more than half of the room. Of kinds and of services the tables name `limits.PAGE_NAMES`, the most
+    frequent, and sum up the others. `requests` are those of each service; None where they are not known.
     """
     failures = failures_in(reports)
+    kinds = _Names(Counter(seen.event.failure_kind for seen in failures.seen), "kinds")
     ordered = sorted(reports, key=lambda rebuilt: (not rebuilt.failed, rebuilt.span.start_ns, rebuilt.key or ""))
     texts = _Texts()
     length = _reason_length((seen.event for seen in failures.seen), room // 2)
@@ -98,8 +112,9 @@ def contents(
             "spans": spans,
             "skipped": skipped,
         },
-        "cells": _cells(failures.seen),
-        "times": _times(failures.seen),
+        "cells": _cells(failures.seen, kinds),
+        "other_kinds": kinds.others,
+        "times": _times(failures.seen, kinds),
         "chains": _chains(reports),
         "servers": _servers(failures.seen, requests),
         "rollouts": rollouts,
@@ -109,31 +124,35 @@ def contents(
     }
 
 
-def _cells(seen: Iterable[Seen]) -> list[Row]:
+def _cells(seen: Iterable[Seen], kinds: _Names) -> list[Row]:
     """Return ``[kind, boundary, failures, roots]``, the most frequent first."""
     cells: Counter[tuple[str, str]] = Counter()
     roots: Counter[tuple[str, str]] = Counter()
     for one in seen:
-        cell = one.event.failure_kind, one.event.boundary.value
+        cell = kinds.row(one.event.failure_kind), one.event.boundary.value
         cells[cell] += 1
         roots[cell] += one.event.cause_id is None
     return [[*cell, number, roots[cell]] for cell, number in cells.most_common()]
 
 
-def _times(seen: Iterable[Seen]) -> dict[str, object] | None:
+def _times(seen: Iterable[Seen], kinds: _Names) -> dict[str, object] | None:
     """Return the failures of each kind in columns of equal width over time; None where no time is known."""
-    timed = [(one.time_ns // _MILLISECOND, one.event.failure_kind) for one in seen if one.time_ns > 0]
+    timed = [
+        (one.time_ns // _MILLISECOND, kinds.row(one.event.failure_kind))
+        for one in seen
+        if 0 < one.time_ns <= limits.LATEST_TIME
+    ]
     if not timed:
         return None
     first, last = min(timed)[0], max(timed)[0]
     width = _width(last - first)
     start = first - first % width
     columns = (last - start) // width + 1
-    kinds: defaultdict[str, list[int]] = defaultdict(lambda: [0] * columns)
+    counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * columns)
     for when, kind in timed:
-        kinds[kind][(when - start) // width] += 1
-    ordered = sorted(kinds.items(), key=lambda item: (-sum(item[1]), item[0]))
-    return {"start": start, "width": width, "kinds": [[kind, counts] for kind, counts in ordered]}
+        counts[kind][(when - start) // width] += 1
+    ordered = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
+    return {"start": start, "width": width, "kinds": [list(each) for each in ordered]}
 
 
 def _width(span: int) -> int:
@@ -166,11 +185,20 @@ def _servers(seen: Iterable[Seen], requests: Mapping[str | None, Requests] | Non
         failures[one.service] += 1
         roots[one.service] += one.event.cause_id is None
     names = sorted(failures.keys() | known.keys(), key=lambda name: (-failures[name], name or ""))
-    return [[name, failures[name], roots[name], *(known.get(name) or (None, None))] for name in names]
+    rows: list[Row] = [
+        [name, failures[name], roots[name], *(known.get(name) or (None, None))] for name in names[: limits.PAGE_NAMES]
+    ]
+    if others := names[limits.PAGE_NAMES :]:
+        sums = [sum(counter[name] for name in others) for counter in (failures, roots)]
+        rows.append([f"{len(others)} other services", *sums, None, None])
+    return rows
 
 
 def _rollout(rebuilt: RebuiltReport, texts: _Texts, length: int) -> Row:
-    """Return ``[key, trace, failed, start in ms, [event, ...], remarks]``; page.js reads the fields by their places."""
+    """Return ``[key, trace, failed, start in ms, [event, ...], remarks]``; page.js reads the fields by their places.
+
+    The last remark is ``[[kind, boundary], ...]`` of the events that are not listed, so that they can be found.
+    """
     events = rebuilt.report.events
     chain = frozenset(chain_ids(events, rebuilt.report.failure_id))
     recovered, late, remote = map(frozenset, (rebuilt.recovered, rebuilt.late, rebuilt.remote_only))
@@ -192,7 +220,18 @@ def _rollout(rebuilt: RebuiltReport, texts: _Texts, length: int) -> Row:
         after = time_ns // _MILLISECOND - start if time_ns and start else None
         row = _event(events[event_id], rebuilt.services.get(event_id), places, texts, length)
         rows.append([*row, int(is_), after])
-    remarks = [len(events) - len(kept), len(rebuilt.missing_causes), rebuilt.dropped_events, rebuilt.unreadable]
+    hidden = dict.fromkeys(
+        (texts.number(event.failure_kind), texts.number(event.boundary.value))
+        for event_id, event in events.items()
+        if event_id not in places
+    )
+    remarks = [
+        len(events) - len(kept),
+        len(rebuilt.missing_causes),
+        rebuilt.dropped_events,
+        rebuilt.unreadable,
+        [list(pair) for pair in hidden],
+    ]
     return [texts.number(rebuilt.key), rebuilt.trace_id, int(rebuilt.failed), start, rows, remarks]
 
 

@@ -23,7 +23,11 @@
   const head = (...names) =>
     element("thead", {}, element("tr", {}, ...names.map(([name, isNumber]) =>
       element("th", { scope: "col", className: isNumber ? "number" : "" }, name))));
-  const time = (ms) => (ms > 0 ? new Date(ms).toISOString().replace("T", " ").replace(/\.?0*Z$/, "") + " UTC" : "");
+  const time = (ms) => {
+    const date = new Date(ms);
+    if (!(ms > 0) || Number.isNaN(date.getTime())) return "";
+    return date.toISOString().replace("T", " ").replace(/\.?0*Z$/, "") + " UTC";
+  };
 
   // --- Numbers over everything. ---------------------------------------------------------------------------------------
 
@@ -71,6 +75,10 @@
         const row = found.get(`${kind}\n${boundary}`);
         if (!row) {
           line.append(element("td"));
+          continue;
+        }
+        if (kind === data.other_kinds) {
+          line.append(cell(row[2]));
           continue;
         }
         const choose = element("button", {
@@ -194,8 +202,10 @@
     if (outcome && (outcome === "failed") !== Boolean(rollout[FAILED])) return false;
     const kind = at("kind").value;
     const boundary = at("boundary").value;
-    if ((kind || boundary) && !rollout[EVENTS].some((event) =>
-      (!kind || text(event[KIND]) === kind) && (!boundary || text(event[BOUNDARY]) === boundary))) return false;
+    const is_asked_for = (of_kind, at_boundary) =>
+      (!kind || text(of_kind) === kind) && (!boundary || text(at_boundary) === boundary);
+    if ((kind || boundary) && !rollout[EVENTS].some((event) => is_asked_for(event[KIND], event[BOUNDARY]))
+      && !rollout[REMARKS][4].some((pair) => is_asked_for(...pair))) return false;
     const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
     return words.every((word) => search_text(place).includes(word));
   };
@@ -253,7 +263,7 @@
     const root = root_of(rollout);
     const what = rollout[FAILED]
       ? (root ? `${text(root[KIND])} at ${text(root[BOUNDARY])}` : "failed, but how is not known")
-      : `recovered from ${rollout[EVENTS].length}`;
+      : `recovered from ${number(rollout[EVENTS].length + rollout[REMARKS][0])}`;
     const details = element("details", { className: rollout[FAILED] ? "failed" : "recovered" },
       element("summary", {}, element("span", { className: "mark" }, rollout[FAILED] ? "✗" : "✓"),
         element("span", { className: "tag" }, text(rollout[KEY]) || rollout[TRACE]), `  ${what}`));
@@ -303,7 +313,7 @@
   times();
   chains();
   servers();
-  options("kind", kinds);
+  options("kind", kinds.filter((kind) => kind !== data.other_kinds));
   options("boundary", boundaries);
   let waiting = 0;
   at("filter").addEventListener("submit", (event) => event.preventDefault());
