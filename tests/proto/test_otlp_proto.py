@@ -168,3 +168,15 @@ def test_a_whole_service_is_named():
     """A span's service is its resource's, and so are the resource's attributes."""
     ((span,), _) = read(message(json.loads(json.dumps(otlp([server(1, None, told(failure("f")))])))))
     assert (span.service, span.resource) == ("agent", {"service.name": "agent"})
+
+
+def test_a_length_that_looks_like_a_brace_is_no_json():
+    """A file whose first message holds 123 bytes, which is a brace, is one of protobuf as any other."""
+    failing = message(otlp([server(1, None, told(failure("f")), own="f")]))
+    sizes = set()
+    for length in range(1, 60):
+        first = message(otlp([server(2, None, name="x" * length, trace="1" * 32)]))
+        sizes.add(first[1])
+        found = read_reports(b"".join(len(record).to_bytes(4) + record for record in (first, failing)))
+        assert (len(found), found.spans, found.skips) == (1, 2, 0)
+    assert ord("{") in sizes

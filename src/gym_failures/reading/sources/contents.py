@@ -120,7 +120,8 @@ def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
         if record:
             break
     everything = chain(first, records)
-    if first and first[-1].lstrip().startswith(b"{"):
+    # Nothing is stripped: a message begins with a line feed, and a brace after it is the length of what is in it.
+    if first and first[-1].startswith(b"{"):
         # A record is a line, so that its number is the line's.
         return _LINES, (record.replace(b"\n", b" ") for record in everything)
     return _messages(), everything
