@@ -72,6 +72,9 @@ CASES = {
     ),
     "verify judge behind": Case("judge_failed", RESOURCES, also={"cause_id": "theirs"}, reported=1),
     "verify broken": Case("verifier_error", RESOURCES, 500, also={"exception_type": "RuntimeError"}),
+    "verify at shutdown": Case(
+        "cancelled", RESOURCES, 500, also={"exception_type": "asyncio.exceptions.CancelledError"}
+    ),
     "verify degraded": Case(beside=1),
     "verify masked": Case("session_lost", RESOURCES, also={"failure_reason": ""}),
     "responses plain well": Case(),

@@ -5,11 +5,13 @@ Each is called once a case. Writes what it answered, reported and counted to the
 
 import asyncio
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
+import uvicorn
 from aiohttp import ClientResponseError
 from fastapi import HTTPException
 from multidict import CIMultiDict
@@ -38,6 +40,8 @@ from gym_failures.testing import Telemetry
 WHERE = {"host": "127.0.0.1", "port": 1}
 CLIENT = ServerClient(head_server_config=BaseServerConfig(**WHERE), global_config_dict=OmegaConf.create({}))
 ASKED = {"responses_create_params": {"input": "?"}}
+HANGS = asyncio.Event()
+"""Whether the verification that hangs has begun."""
 RESPONSE = {
     "id": "r",
     "created_at": 1,
@@ -124,6 +128,9 @@ class Resources(SimpleResourcesServer):
                 raise JudgeError("judge 503") from ConnectionRefusedError("nobody judges")
             case "judge behind":
                 await reraise_judge_errors(answered_with(500))
+            case "hangs":
+                HANGS.set()
+                await asyncio.sleep(60)
             case "broken":
                 raise RuntimeError("broken")
             case "degraded":
@@ -204,17 +211,40 @@ async def called(server, path, body, *, held=False):
             if other is not None:
                 other.cancel()
                 await asyncio.gather(other, return_exceptions=True)
-        report = decode_reports(reply.headers.get_list(HEADER_NAME)) if HEADER_NAME in reply.headers else None
-        servers = [span for span in telemetry.spans() if span.kind.name == "SERVER"]
-        (span,) = [span for span in servers if span.attributes.get("nemo.gym.rollout.id") != "other-a2"]
-        return {
-            "status": reply.status_code,
-            "body": reply.text,
-            "report": None if report is None else report.model_dump(mode="json"),
-            "attributes": dict(span.attributes),
-            "error": span.status.status_code.name == "ERROR",
-            "failures": telemetry.count(),
-        }
+        return came_of(reply, telemetry)
+
+
+async def stopped(server, path, body):
+    """Return what comes of a call that hangs when the server is stopped; it runs as NeMo Gym lets it, in uvicorn."""
+    with Telemetry() as telemetry, socket.create_server(("127.0.0.1", 0)) as listening:
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        app = app_of(server, telemetry)
+        running = uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=0, log_config=None))
+        serving = asyncio.ensure_future(running.serve(sockets=[listening]))
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            call = asyncio.ensure_future(client.post(path, json=body))
+            await HANGS.wait()
+            running.should_exit = True
+            reply = await call
+        await serving
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        await asyncio.gather(*others, return_exceptions=True)  # uvicorn does not wait for what it has cancelled
+        return came_of(reply, telemetry)
+
+
+def came_of(reply, telemetry):
+    """Return what a call was answered, and what its server reported and counted."""
+    report = decode_reports(reply.headers.get_list(HEADER_NAME)) if HEADER_NAME in reply.headers else None
+    servers = [span for span in telemetry.spans() if span.kind.name == "SERVER"]
+    (span,) = [span for span in servers if span.attributes.get("nemo.gym.rollout.id") != "other-a2"]
+    return {
+        "status": reply.status_code,
+        "body": reply.text,
+        "report": None if report is None else report.model_dump(mode="json"),
+        "attributes": dict(span.attributes),
+        "error": span.status.status_code.name == "ERROR",
+        "failures": telemetry.count(),
+    }
 
 
 async def main():
@@ -230,6 +260,8 @@ async def main():
     for path, cases in verify.items():
         for case in cases:
             found[f"verify {case}"] = await called(resources(), path, ASKED | {"response": RESPONSE, "case": case})
+        hangs = ASKED | {"response": RESPONSE, "case": "hangs"}
+        found["verify at shutdown"] = await stopped(resources(), path, hangs)
     for kind, path, asked in (
         ("responses", "/v1/responses", {"input": "?"}),
         ("chat", "/v1/chat/completions", {"messages": []}),
