@@ -112,3 +112,9 @@ def test_a_kind_that_is_not_registered(command):
     ended = command("kinds", "my_new_kind")
     assert (ended.status, ended.output) == (1, "")
     assert "no kind is registered" in ended.errors
+
+
+def test_a_reply_in_another_encoding(command):
+    """The body of a reply is passed over, whatever its encoding."""
+    ended = command("decode", "-", given=f"HTTP/1.1 500 No\nGym-Failure-Report: {VALUE}\n\n".encode() + b"\xff\xfe")
+    assert (ended.status, ended.errors) == (0, "")

@@ -66,6 +66,26 @@ def test_output_in_a_narrow_encoding(write):
     assert rb"\u6df1" in done.stdout
 
 
+def test_what_a_shell_gives_instead_of_a_file(write):
+    """A `<(...)` of a shell can be read once and not be looked into, and gives what the file gives."""
+    done = subprocess.run(
+        ["/bin/bash", "-c", f"{COMMAND} count --format csv <(cat {write(FAILED)})"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[1:] == ["agent_run_error,agent,1,0", "cancelled,agent,1,1"]
+
+
+@pytest.mark.parametrize("arguments", ["show --jaeger http://[", "export --to http://["])
+def test_what_is_no_url_is_said(command, write, arguments):
+    """A URL that cannot be taken apart is an error of one line."""
+    ended = command(*shlex.split(arguments), write(FAILED))
+    assert ended.status
+    assert "is no URL" in ended.errors
+    assert len(ended.errors.splitlines()) == 1
+
+
 def test_a_reader_that_stops_ends_the_command(write):
     """Where nobody reads on, as behind `head`, the command ends without a word and with the status of SIGPIPE."""
     spans = [server(n, None, told(failure(f"a{n}")), own=f"a{n}", trace=f"{n:032x}") for n in range(1, 2_000)]

@@ -68,6 +68,7 @@ def _lines() -> list[str]:
     if sys.stdin is None:
         err().print("gym-failures: standard input is closed")
         raise typer.Exit(exits.USAGE)
-    lines = [line for line in sys.stdin.read().splitlines() if line.strip()]
+    said = sys.stdin.buffer.read().decode("utf-8", "replace")  # the body of a reply can be in any encoding
+    lines = [line for line in said.splitlines() if line.strip()]
     # Of a whole reply, as `curl -i` prints it, the lines of the header count; of values alone, all lines.
     return [line for line in lines if semconv.HEADER_NAME in line.lower()] or lines

@@ -45,7 +45,7 @@ Files = Annotated[
     ),
 ]
 ExitCode = Annotated[
-    bool, typer.Option("--exit-code", help="End with status 1 if anything failed.", show_default=False)
+    bool, typer.Option("--exit-code", help="End with status 1 if any rollout failed in the end.", show_default=False)
 ]
 Strict = Annotated[
     bool, typer.Option("--strict", help="End with status 4 if anything could not be read.", show_default=False)
@@ -103,7 +103,7 @@ def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choic
     if sys.stdin is None and STANDARD_INPUT in paths:
         console.print("gym-failures: standard input is closed")
         raise typer.Exit(exits.USAGE)
-    sources: list[File] = [_standard_input() if path == STANDARD_INPUT else path for path in paths]
+    sources: list[File] = [_standard_input() if path == STANDARD_INPUT else _regular(path) for path in paths]
     if jaeger is not None:
         sources.append(ask(jaeger, choice or Choice()))
     return sources
@@ -140,6 +140,14 @@ def end(skips: int, *, strict: bool, failed: bool) -> None:
         raise typer.Exit(exits.SKIPPED)
     if failed:
         raise typer.Exit(exits.FAILED)
+
+
+def _regular(path: Path) -> File:
+    """Return a path that can be opened again and again, or what is there to be read once, as a shell's `<(...)`."""
+    try:
+        return path.open("rb") if path.is_fifo() or path.is_char_device() else path
+    except OSError:
+        return path  # Whoever reads it says what is wrong.
 
 
 def _standard_input() -> "BufferedReader":

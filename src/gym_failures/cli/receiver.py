@@ -32,7 +32,10 @@ class Receiver:
         whole = environ.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "").strip()
         base = url or environ.get("OTEL_EXPORTER_OTLP_ENDPOINT", "").strip() or _DEFAULT
         self.url = whole if whole and url is None else base.rstrip("/").removesuffix(_PATH) + _PATH
-        parts = urlsplit(self.url)
+        try:
+            parts = urlsplit(self.url)
+        except ValueError as error:
+            raise ReceiverError(f"{self.url.removesuffix(_PATH)} is no URL: {error}") from None
         if "@" in parts.netloc:  # not to be shown
             raise ReceiverError("a URL with a user is not taken; say who you are by OTEL_EXPORTER_OTLP_HEADERS")
         if parts.scheme not in {"http", "https"}:

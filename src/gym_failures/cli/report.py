@@ -49,6 +49,7 @@ def report(
     whole = jaeger is None and choice == Choice()
     with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=whole, workers=workers) as reports:
         chosen = [*choice.of(reports)]
+    title = plain(title)
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)
     links = links or (None if jaeger is None else _page(jaeger))

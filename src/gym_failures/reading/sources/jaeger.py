@@ -63,7 +63,10 @@ class Jaeger:
 
     def __init__(self, url: str, *, seconds: float = limits.JAEGER_SECONDS, most: int = limits.JAEGER_TRACES) -> None:
         """Ask at `url`; an answer may take `seconds` and hold `most` traces. Raises JaegerError for what is no URL."""
-        parts = urllib.parse.urlsplit(url)
+        try:
+            parts = urllib.parse.urlsplit(url)
+        except ValueError as error:
+            raise JaegerError(f"{url} is no URL: {error}") from None
         if "@" in parts.netloc:  # not to be shown
             raise JaegerError("a URL with a user is not taken")
         if parts.scheme not in {"http", "https"}:
