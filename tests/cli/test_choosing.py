@@ -66,6 +66,16 @@ def test_show_shows_whole_rollouts_with_what_is_chosen(command, write, options, 
         assert set(report["report"]["events"]) == {id_ for id_, key in ROLLOUT_OF.items() if key == report["key"]}
 
 
+def test_a_kind_that_is_nowhere(command, write):
+    """A kind that is neither registered nor in the files may be a slip, and `count` says so; the status is the same."""
+    options = [part for kind in ("nonsense", "my_*", "cancelled", "provider_*") for part in ("--kind", kind)]
+    ended = command("count", *options, "--until", "2024-10-04T13:00", write(*ALL))
+    assert (ended.status, ended.errors) == (
+        0,
+        "gym-failures: no kind is like nonsense, neither here nor registered (gym-failures kinds lists these)\n",
+    )
+
+
 def test_a_time_that_is_not_known_is_no_time_that_is_asked_for(command, write):
     """A failure without a time is in no range of times, on either side."""
     path = write(server(1, None, told(failure("a")), own="a"))

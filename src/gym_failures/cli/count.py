@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
-from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read
+from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until, is_like
+from gym_failures.cli.files import Files, Strict, Unit, Workers, end, read
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
 from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
-from gym_failures.cli.terminal import out, write
+from gym_failures.cli.terminal import err, out, plain, write
+from gym_failures.kinds import KIND_DESCRIPTIONS
 from gym_failures.reading import RebuiltReport
 
 
@@ -40,7 +41,12 @@ def count(
     since: Since = None,
     until: Until = None,
     jaeger: Url = None,
-    exit_code: ExitCode = False,
+    exit_code: Annotated[
+        bool,
+        typer.Option(
+            "--exit-code", help="End with status 1 if there was any failure, recovered from or not.", show_default=False
+        ),
+    ] = False,
     workers: Workers = None,
     strict: Strict = False,
 ) -> None:
@@ -55,6 +61,10 @@ def count(
     choice = Choice(kind, boundary, service, rollout, since, until)
     with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, workers=workers) as reports:
         counted = tally(reports, by=fields, choice=choice)
+    for pattern in kind or ():
+        if not any(is_like(name, [pattern]) for name in (*KIND_DESCRIPTIONS, *counted.kinds)):
+            said = f"no kind is like {plain(pattern)}, neither here nor registered (gym-failures kinds lists these)"
+            err().print(f"gym-failures: {said}", markup=False)
     match output:
         case Format.TABLE:
             _print(out(), counted)

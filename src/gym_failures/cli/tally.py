@@ -79,6 +79,8 @@ class Tally:
     """Those that are known from replies only, because their own process stored nothing."""
     missing_causes: int = 0
     """Causes that are named and not known; what they caused looks like a root."""
+    kinds: set[str] = field(default_factory=set)
+    """The kinds of all failures that there are, whatever is counted of them."""
     failed: int = 0
     """Reports of what failed in the end, whatever is counted of them."""
     examples: dict[Key, list[Example]] = field(default_factory=dict)
@@ -126,6 +128,7 @@ def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, ch
             yield rebuilt
 
     def keep(seen: Seen) -> tuple[_Counted, Example]:
+        counted.kinds.add(seen.event.failure_kind)
         is_chosen = choice is None or choice.has(seen)
         one = _Counted(key_of(seen, by), seen.event.cause_id is None, seen.is_local, is_chosen)
         where = Example(seen.key, seen.trace_id)
