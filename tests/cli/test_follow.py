@@ -36,6 +36,11 @@ def following(*arguments):
         process.left, _ = process.communicate()
 
 
+def _read_until(process, said):
+    while said not in process.stdout.readline():
+        assert process.poll() is None
+
+
 def append(path, text):
     """Write on."""
     with path.open("a") as file:
@@ -64,7 +69,20 @@ def test_what_is_left_is_shown_in_the_end(tmp_path):
     with following("--quiet", "3600", path) as process:
         process.stderr.readline()  # the file was read
     assert "✗ rollout r1  agent_run_error at agent" in process.left
+    assert process.left.endswith("\n1 rollout failed\n")
     assert process.returncode == 0
+
+
+def test_the_end_counts_each_rollout_once(tmp_path):
+    """After Ctrl-C the last line says how many failed: a rollout that was shown again, as it changed, is one."""
+    path = tmp_path / "1.jsonl"
+    append(path, line(1) + line(2))
+    with following("--quiet", "0", "--exit-code", path) as process:
+        _read_until(process, "rollout r2")
+        append(path, as_line(server(9, 1, told(failure("late")), rollout="r1", trace=f"{1:032x}")) + "\n")
+        _read_until(process, "rollout r1")
+    assert process.left.endswith("\n2 rollouts failed\n")
+    assert process.returncode == 1
 
 
 def test_a_folder_that_is_empty_is_waited_for(tmp_path):

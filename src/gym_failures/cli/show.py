@@ -1,7 +1,8 @@
 """`gym-failures show`: a tree for each rollout that failed."""
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -61,7 +62,8 @@ def show(
     if following:
         if not files or jaeger is not None or STANDARD_INPUT in files or output is Format.JSON:
             raise typer.BadParameter("follows files and folders, and prints text or jsonl", param_hint="--follow")
-        follow(files, by, choice, quiet=quiet, show=_printer(by, output, recovered=recovered))
+        failed = _follow(files, choice, by, output, quiet=quiet, recovered=recovered)
+        end(0, strict=False, failed=exit_code and failed > 0)
         return
     with read(files, by, jaeger=jaeger, choice=choice, workers=workers) as reports:
         failed = _print(reports, choice, by, output, recovered=recovered)
@@ -88,11 +90,13 @@ def _print(reports: StoredReports, choice: Choice, unit: Unit, output: Format, *
     return number
 
 
-def _printer(unit: Unit, output: Format, *, recovered: bool) -> Callable[[RebuiltReport], None]:
-    """Return what prints one report, if it is asked for."""
+def _follow(files: Sequence[Path], choice: Choice, unit: Unit, output: Format, *, quiet: float, recovered: bool) -> int:
+    """Print what is chosen as it appears, and how many there were in the end; return how many failed."""
     console = out()
+    ended: dict[tuple[str | None, str], bool] = {}
 
     def print_one(report: RebuiltReport) -> None:
+        ended[report.key, report.trace_id] = report.failed  # it comes again when it has changed
         if not (report.failed or recovered):
             return
         if output is Format.JSONL:
@@ -101,7 +105,12 @@ def _printer(unit: Unit, output: Format, *, recovered: bool) -> Callable[[Rebuil
             console.print(tree_of(report, unit.value))
             console.print()
 
-    return print_one
+    follow(files, unit, choice, quiet=quiet, show=print_one)
+    failed = {key or trace_id for (key, trace_id), has_failed in ended.items() if has_failed}
+    if output is Format.TEXT:
+        fine = {key or trace_id for key, trace_id in ended} - failed
+        _print_summary(console, len(failed), len(fine), unit, recovered=recovered)
+    return len(failed)
 
 
 def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, *, recovered: bool) -> int:
@@ -116,8 +125,12 @@ def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, 
         if report.failed or recovered:
             console.print(tree_of(report, unit.value))
             console.print()
+    _print_summary(console, failed, fine, unit, recovered=recovered)
+    return failed
+
+
+def _print_summary(console: Console, failed: int, fine: int, unit: Unit, *, recovered: bool) -> None:
     summary = f"{failed} {unit.value}{'' if failed == 1 else 's'} failed"
     if fine:
         summary += f", {fine} recovered" + ("" if recovered else " (--all shows them)")
     console.print(summary, style="bold")
-    return failed
