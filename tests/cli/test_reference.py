@@ -1,6 +1,7 @@
 """The reference page of the command says what the command does."""
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from gym_failures.cli import exits
 from gym_failures.cli.app import app
 from gym_failures.reading import rebuild
 from tests.cli.test_trees import TREES, drawn
+from tests.spans import server
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "command.md").read_text(encoding="utf-8")
 
@@ -23,6 +25,29 @@ def test_statuses():
     """The page lists 0 and every status that the command has a name for."""
     named = [value for name, value in vars(exits).items() if name.isupper()]
     assert [int(status) for status, _ in rows("status")] == [0, *sorted(named)]
+
+
+CALLS = [(call, status) for calls, status in rows("call") for call in re.findall(r"`((?:show|decode)[^`]*)`", calls)]
+
+
+@pytest.fixture
+def _in_a_clone(write, tmp_path, monkeypatch):
+    """Have traces, a folder without, and a file of something else in the current folder."""
+    for folder in ("traces", "docs"):
+        (tmp_path / folder).mkdir()
+    write(server(1), name="traces/1.jsonl")
+    (tmp_path / "README.md").write_text("# Words")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("_in_a_clone")
+@pytest.mark.parametrize(("call", "status"), CALLS, ids=[call for call, _ in CALLS])
+def test_statuses_of_calls(command, call, status):
+    """Each call that the page gives a status for ends with that status."""
+    plainly, _, strictly = status.partition(", with `--strict` ")
+    assert command(*shlex.split(call)).status == int(plainly)
+    if strictly:
+        assert command(*shlex.split(call), "--strict").status == int(strictly)
 
 
 @pytest.mark.parametrize("row", rows("command"), ids=lambda row: row[0])
