@@ -27,6 +27,20 @@ def asgi_fine(seen: Seen) -> App:
     return app
 
 
+@case()
+def asgi_parts_without_a_body(seen: Seen) -> App:
+    """Answer in parts of which one has no body, as ASGI lets an app do."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.call(scope["type"])
+        await send(_start(200, [(b"content-length", b"4")]))
+        await send({"type": "http.response.body", "more_body": True})
+        await send(_body(b"fine", more=True))
+        await send({"type": "http.response.body"})
+
+    return app
+
+
 @case(own=broken(operation="test GET"), silent=True)
 def asgi_raises(seen: Seen) -> App:
     """Raise before the reply: the server answers by itself."""

@@ -74,6 +74,27 @@ def stream_fine(seen: Seen) -> App:
     return _streaming(seen, "text/event-stream", breaks=False)
 
 
+@case()
+def stream_of_views(seen: Seen) -> App:
+    """Stream events out of a buffer that is used again, which nobody may hold on to."""
+    app = FastAPI()
+
+    async def parts() -> AsyncIterator[memoryview]:
+        buffer = bytearray()
+        for number in range(3):
+            seen.call(f"part {number}")
+            buffer += f"data: {number}\n\n".encode()
+            with memoryview(buffer) as view:
+                yield view
+            buffer.clear()
+
+    @app.get("/")
+    async def root() -> Response:
+        return StreamingResponse(parts(), media_type="text/event-stream")
+
+    return app
+
+
 @case(own=broken(failure_reason="half way"), comment=True)
 def stream_breaks(seen: Seen) -> App:
     """Raise in the middle of a stream of events."""

@@ -174,7 +174,7 @@ class Exchange:
             message = self._start(message)
         elif message.get("more_body"):
             try:
-                self._last_byte = message["body"][-1:] or self._last_byte
+                self._keep_last_byte(message)
             except Exception as error:  # noqa: BLE001 - as the guard does, for each chunk of a stream
                 _GUARD.report(error)
         else:
@@ -216,6 +216,10 @@ class Exchange:
         self._error = self._cancelled = self._lost = self._handled_before = None
 
     # --- Within -------------------------------------------------------------------------------------------------------
+
+    def _keep_last_byte(self, message: Message) -> None:
+        if body := message.get("body"):
+            self._last_byte = bytes(body[-1:])  # A copy: a view's buffer is the app's, to use again.
 
     def _leaves(self) -> None:
         self._gone = True
@@ -271,7 +275,7 @@ class Exchange:
         """Send what comes before the end of a reply that failed after it had started, and return the end."""
         ending: Message | None = None
         with _GUARD:
-            self._last_byte = message.get("body", b"")[-1:] or self._last_byte
+            self._keep_last_byte(message)
             ending = self._end_of_stream()
         if ending is None:
             return message
@@ -315,7 +319,7 @@ class Exchange:
         if self._trailers:
             return None  # The body may have ended, and nothing of a body can follow then.
         if takes_a_comment(self.scope, self._headers) and self.log.recorder.config.replies_to(self.scope):
-            return comment(self.log, bytes(self._last_byte))
+            return comment(self.log, self._last_byte)
         return None
 
 
