@@ -187,7 +187,8 @@ RECOGNISED_START: Final = 256
 """What is looked at to tell one format of files from another, in bytes; ours."""
 
 ROW_START: Final = 4 * 1_024 * 1_024
-"""Longest first line by which a file is told to hold rows of rollouts, in bytes; ours: rows hold conversations."""
+"""What is looked at for a line that tells rows of rollouts from traces, and longest that is decoded for that, in bytes;
+ours: rows hold conversations."""
 
 HELD_SPANS: Final = 20_000
 """Spans of failing traces that are held in memory before they go to a temporary file, in spans; ours, some 60 MB."""

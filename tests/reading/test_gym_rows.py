@@ -160,10 +160,34 @@ def test_long_rows(pack):
     assert len(read_reports(pack(lines(long, row(task=4))))) == 2
 
 
+FIRST = {
+    "a row that was cut": (lines(row(task=9))[:-20] + b"\n", 1),
+    "a blank line": (b"\n \n", 0),
+    "a byte order mark": (b"\xef\xbb\xbf", 0),
+    "what a library printed": (b'"failure_kind": ...\n', 1),
+    "a long row that was cut": (lines({**row(task=9), "response": "x" * limits.ROW_START})[:-20] + b"\n", 1),
+    "many damaged rows": (b'{"failure_kind": \n' * 9_000, 9_000),
+}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize(("first", "skips"), FIRST.values(), ids=FIRST)
+def test_a_damaged_beginning_costs_itself(first, skips, pack):
+    """What stands before the first whole row does not make rows something else (collector-contrib#22747)."""
+    found = read_reports(pack(first + lines(row(), row(task=4))))
+    assert (len(found), found.spans, found.skips) == (2, 2, skips)
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+def test_a_first_row_of_any_length(pack):
+    """A row that is too long to be decoded for a look is read as any other."""
+    assert len(read_reports(pack(lines({"response": "x" * limits.ROW_START, **row()}, row(task=4))))) == 2
+
+
 def test_a_file_that_begins_with_something_else_is_no_rows():
-    """A first line that is not a row, or one that is too long to look at, leaves a file what it was."""
+    """A first line that is whole and not a row, or too much that says nothing, leaves a file what it was."""
     assert read_reports(b'{"reward": 1}\n' + lines(row())).spans == 0
-    assert read_reports(b'{"response": "' + b"x" * limits.ROW_START + b'"}\n' + lines(row())).spans == 0
+    assert read_reports((b"x" * 999 + b"\n") * (limits.ROW_START // 900) + lines(row())).spans == 0
 
 
 @given(st.lists(mangled_gym_rows() | gym_rows(), max_size=4))

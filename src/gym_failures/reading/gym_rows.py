@@ -9,7 +9,7 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from gym_failures import ids, semconv
+from gym_failures import ids, limits, semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
@@ -28,15 +28,27 @@ _TELLING: Final = (b'"_ng_failure', b'"failure_')
 """What is in every row that tells of a failure; the others are not decoded."""
 
 
-def is_row(line: bytes) -> bool:
-    """Tell whether a line is the saved row of a rollout, and no OTLP JSON."""
-    if not any(mark in line for mark in _MARKS):
-        return False
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and "resourceSpans" not in row and "resource_spans" not in row
+def are_rows(text: bytes) -> bool | None:
+    """Tell by the first line of `text` that can be decoded whether its lines are the saved rows of rollouts.
+
+    A line over `limits.ROW_START` is not decoded: what is in every row tells it. None where no line says anything.
+    """
+    for line in text.split(b"\n"):
+        if len(line) > limits.ROW_START:
+            if any(mark in line for mark in _MARKS):
+                return True
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        return (
+            isinstance(row, dict)
+            and any(mark in line for mark in _MARKS)
+            and "resourceSpans" not in row
+            and "resource_spans" not in row
+        )
+    return None
 
 
 def failing_traces(texts: Iterable[bytes]) -> frozenset[str]:

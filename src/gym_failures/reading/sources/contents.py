@@ -47,6 +47,7 @@ def is_lines_only(file: IOBase) -> bool:
     if not first.strip() or otlp_json.begins_document(first) or not is_lines(first):
         return False
     read, _ = _recognised(file, NOBODY)
+    file.seek(at)
     return read is _LINES
 
 
@@ -85,7 +86,7 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
     file.seek(at)
     if is_lines(start):
         # Nearly always, and nothing stands between the file and the search.
-        return (_ROWS if _begins_with_a_row(file, start) else _LINES), blocks(file)
+        return _rows_or_lines(blocks(file)) if _may_be_rows(start) else (_LINES, blocks(file))
     stream = unpacked(Stream(iter(lambda: as_bytes(file.read(limits.READ_BLOCK)), b"")), complain)
     start = stream.peek(limits.RECOGNISED_START)
     if is_framed(start):
@@ -94,22 +95,23 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
         return _DOCUMENT, blocks(stream)
     if jaeger_v3.is_answer(start):
         return _LINES, jaeger_v3.lines(b"".join(blocks(stream)))
-    first, _, _ = stream.peek(limits.ROW_START).partition(b"\n") if _may_be_a_row(start) else (b"", b"", b"")
-    return (_ROWS if gym_rows.is_row(first) else _LINES), blocks(stream)
+    return _rows_or_lines(blocks(stream)) if _may_be_rows(start) else (_LINES, blocks(stream))
 
 
-def _begins_with_a_row(file: IOBase, start: bytes) -> bool:
-    if not _may_be_a_row(start):
-        return False
-    at = file.tell()
-    first = as_bytes(file.readline(limits.ROW_START))
-    file.seek(at)
-    return gym_rows.is_row(first)
-
-
-def _may_be_a_row(start: bytes) -> bool:
+def _may_be_rows(start: bytes) -> bool:
     """Tell whether a text that starts like this needs a longer look; OTLP JSON begins with what it is."""
-    return start.startswith(b"{") and b"esource" not in start[:_OTLP_START]
+    return b"esource" not in start[:_OTLP_START]
+
+
+def _rows_or_lines(texts: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
+    """Tell by the first line that says so which of the two it is; nothing of `texts` is lost by looking."""
+    looked: list[bytes] = []
+    are_rows, left = None, limits.ROW_START
+    while are_rows is None and left > 0 and (text := next(texts, b"")):
+        looked.append(text)
+        are_rows = gym_rows.are_rows(text)
+        left -= len(text)
+    return (_ROWS if are_rows else _LINES), chain(looked, texts)
 
 
 def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
