@@ -59,6 +59,18 @@ def test_options(command, row):
     assert re.findall(r"^  (--[\w-]+)", output, re.MULTILINE) == re.findall(r"`(--[\w-]+)`", options)
 
 
+@pytest.mark.parametrize("usage", [row[0].strip("`") for row in rows("command")])
+def test_usage(command, usage):
+    """The help of each command names its arguments as the page does, and by no type of Python's."""
+    name, *arguments = usage.replace(" --", "").split()
+    said = command(name, "--help").output
+    assert said.startswith(" ".join(["Usage: gym-failures", name, "[OPTIONS]", *arguments]) + "\n")
+    for argument in arguments:
+        assert f"\n  {argument.strip('[]')} " in said
+    assert "list[" not in said
+    assert "<path>" not in said
+
+
 def test_commands():
     """The page lists every command."""
     assert {row[0].strip("`").split()[0] for row in rows("command")} == {

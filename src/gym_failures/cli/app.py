@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from functools import partial
 from typing import Annotated, NoReturn
 
 import typer
@@ -21,6 +22,7 @@ from gym_failures.cli.rows import rows
 from gym_failures.cli.run import run as run_command
 from gym_failures.cli.show import show
 from gym_failures.cli.terminal import NobodyReadsError, out, plain
+from gym_failures.cli.usage import Command
 
 app = typer.Typer(
     name="gym-failures",
@@ -32,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # theirs show local variables, which can hold secrets
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+_add = partial(app.command, cls=Command)
 
 
 EXAMPLE = "1.eJyrVkpLzMwpLUqNz0xRslJKVNJRSi1LzSspVrKqBvKABEw-OzMPrCIdKBtfVJoXn1pUlF8EVJ-UX5qXklhUCZNUqq2tBQAknR6a"
@@ -43,14 +46,14 @@ def _examples(*lines: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
 
 
-app.command(
+_add(
     short_help="Run rollouts through small servers that fail in many ways.",
     epilog=_examples(
         "gym-failures demo",
         "gym-failures demo --otlp http://localhost:4318",
     ),
 )(demo)
-app.command(
+_add(
     short_help="Show why rollouts failed, a tree for each.",
     epilog=_examples(
         "gym-failures show agent.jsonl model.jsonl",
@@ -62,7 +65,7 @@ app.command(
         "zcat traces.jsonl.gz | gym-failures show -",
     ),
 )(show)
-app.command(
+_add(
     short_help="Count failures by kind, boundary and more.",
     epilog=_examples(
         "gym-failures count traces/*.jsonl",
@@ -71,7 +74,7 @@ app.command(
         "gym-failures count --exit-code traces/*.jsonl || echo something failed",
     ),
 )(count)
-app.command(
+_add(
     short_help="Write a page that shows a run.",
     epilog=_examples(
         "gym-failures report traces",
@@ -79,7 +82,7 @@ app.command(
         "gym-failures report --jaeger http://localhost:16686 --since 2h -o now.html",
     ),
 )(report)
-app.command(
+_add(
     short_help="Compare the failures of two runs.",
     epilog=_examples(
         "gym-failures diff before/ after/",
@@ -87,7 +90,7 @@ app.command(
         "gym-failures diff --by service,kind --format json before after",
     ),
 )(diff)
-app.command(
+_add(
     short_help="Show the report that a reply carried.",
     epilog=_examples(
         f"gym-failures decode {EXAMPLE}",
@@ -95,34 +98,34 @@ app.command(
         "gym-failures decode --format json - < reply.txt",
     ),
 )(decode)
-app.command(
+_add(
     short_help="List the kinds of failures, and when each applies.",
     epilog=_examples(
         "gym-failures kinds",
         "gym-failures kinds 'agent_*' --format json",
     ),
 )(kinds)
-app.command(
+_add(
     short_help="Send an old run to a Collector or to Jaeger.",
     epilog=_examples(
         "gym-failures export traces",
         "gym-failures export --to http://localhost:4318 rollouts.jsonl",
     ),
 )(export)
-app.command(
+_add(
     short_help="Put what traces tell into saved rows.",
     epilog=_examples(
         "gym-failures rows rollouts.jsonl traces > told.jsonl && gym-failures show told.jsonl",
     ),
 )(rows)
-app.command(
+_add(
     short_help="Say whether failures would be seen here, and what to do.",
     epilog=_examples(
         "gym-failures doctor",
         "OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 gym-failures doctor --format json",
     ),
 )(doctor)
-app.command(
+_add(
     "run",
     context_settings={"allow_interspersed_args": False},  # what stands behind the command is its own
     short_help="Run a command, and trace the servers that it starts.",

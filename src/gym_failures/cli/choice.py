@@ -17,7 +17,13 @@ from gym_failures.reading import RebuiltReport
 Kind = Annotated[
     list[str] | None, typer.Option(metavar="KIND", help="Only failures of this kind; * stands for anything.")
 ]
-Boundary = Annotated[list[FailureBoundary] | None, typer.Option(help="Only failures observed there.")]
+Boundary = Annotated[
+    list[FailureBoundary] | None,
+    typer.Option(
+        metavar="BOUNDARY",
+        help=f"Only failures observed there: {', '.join(boundary.value for boundary in FailureBoundary)}.",
+    ),
+]
 Service = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME", help="Only failures observed by this service; * stands for anything."),

@@ -45,9 +45,13 @@ def demo(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Where to leave the files; a new folder. [default: a temporary one]"),
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="Where to leave the files; a new folder. [default: a temporary one]",
+        ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Decides the order in which rollouts fail.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Decides the order in which rollouts fail.")] = 0,
 ) -> None:
     """Run 40 rollouts through small servers that fail in many ways, and show what failed and why.
 

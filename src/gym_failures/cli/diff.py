@@ -27,14 +27,16 @@ class Format(enum.StrEnum):
     JSON = "json"
 
 
-Run = Annotated[
-    Path, typer.Argument(show_default=False, help="The traces or rows of one run: a file, a folder, or a pattern.")
-]
-
-
 def diff(
-    before: Run,
-    after: Run,
+    before: Annotated[
+        Path,
+        typer.Argument(
+            metavar="BEFORE", show_default=False, help="The traces or rows of one run: a file, a folder, or a pattern."
+        ),
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="AFTER", show_default=False, help="Those of the run to compare it with.")
+    ],
     by: Annotated[
         str, typer.Option(metavar="FIELD,...", help=f"What to compare by, any of {', '.join(Field)}.")
     ] = ",".join(DEFAULT),

@@ -24,7 +24,7 @@ class Format(enum.StrEnum):
 def kinds(
     patterns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KIND...]", show_default=False, help="Only these kinds; * stands for anything."),
+        typer.Argument(metavar="KIND...", show_default=False, help="Only these kinds; * stands for anything."),
     ] = None,
     output: Annotated[Format, typer.Option("--format", help="A table, or a JSON object.")] = Format.TABLE,
 ) -> None:

@@ -21,8 +21,10 @@ def _page(said: str) -> str:
 
 def report(
     files: Files = None,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file to write.")] = Path("failures.html"),
-    title: Annotated[str, typer.Option(help="What the page is called.")] = "Failures of a run",
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")] = Path(
+        "failures.html"
+    ),
+    title: Annotated[str, typer.Option(metavar="TEXT", help="What the page is called.")] = "Failures of a run",
     links: Annotated[
         str | None,
         typer.Option("--links", metavar="URL", parser=_page, help="Where Jaeger is, for links to traces."),
