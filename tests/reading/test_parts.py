@@ -69,7 +69,7 @@ def read_files_in_parts(path, size):
     parts = cut(path, size)
     traces = {trace_id for part in parts for trace_id in failing_in(part)}
     take_in({str(path): parts}, traces, Intake(shelf, tallies, None), map)
-    with StoredReports(shelf, "trace", tallies, None) as reports:
+    with StoredReports(shelf, "trace", tallies.items(), None) as reports:
         return [*reports], reports.spans, reports.skips, reports.skipped
 
 

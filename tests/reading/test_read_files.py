@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +64,19 @@ def test_texts_are_named_by_their_number():
     """A source that has no name is named by its number, counted from 1."""
     together = read_files([TEXT, JUNK.encode(), io.BytesIO(JUNK.encode())])
     assert [skip.source for skip in together.skipped] == ["2", "3"]
+
+
+def test_sources_of_one_name_are_all_read(tmp_path, monkeypatch):
+    """Nothing is lost of files that have one name, as in two archives, or of one that is named like a number."""
+    monkeypatch.chdir(tmp_path)
+    Path("1").write_text(f"{LINES[1]}\n{JUNK}\n")
+    opened = [io.BytesIO(f"{text}\n{JUNK}\n".encode()) for text in LINES]
+    for file in opened:
+        file.name = "traces.jsonl"
+    both = read_files(opened, by="rollout")
+    assert (both, [skip.source for skip in both.skipped]) == (read_files(LINES, by="rollout"), ["traces.jsonl"] * 3)
+    mixed = read_files([f"{LINES[0]}\n{LINES[2]}", Path("1"), Path("1")], by="rollout")
+    assert (mixed, mixed.skips) == (both, 1)
 
 
 def test_one_source_needs_no_name():

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import IOBase
 from typing import TYPE_CHECKING, Self
 
@@ -53,16 +53,20 @@ class StoredReports:
     """
 
     def __init__(
-        self, shelf: Shelf, by: By, tallies: Mapping[str, Tally], requests: Mapping[str | None, Requests] | None
+        self,
+        shelf: Shelf,
+        by: By,
+        tallies: Collection[tuple[str, Tally]],
+        requests: Mapping[str | None, Requests] | None,
     ) -> None:
-        """Take the spans of the traces that failed, and the counts of what they were read from."""
+        """Take the spans of the traces that failed, and the counts of what they were read from, each with its name."""
         self._shelf = shelf
         self._by = by
-        skipped = [skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped]
-        self.spans = sum(tally.spans for tally in tallies.values())
+        skipped = [skip._replace(source=name) for name, tally in tallies for skip in tally.skipped]
+        self.spans = sum(tally.spans for _, tally in tallies)
         """As in `Reports`, and so the others."""
         self.skipped = tuple(skipped[: limits.SKIPS_NAMED])
-        self.skips = sum(tally.skips for tally in tallies.values())
+        self.skips = sum(tally.skips for _, tally in tallies)
         self.requests = requests
 
     def __iter__(self) -> Iterator[RebuiltReport]:
@@ -97,7 +101,7 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)
         return Reports(rebuild(spans, by=by), spans=len(spans))
-    return _all(_read({"": source}, by, None))
+    return _all(_read([("", source)], by, None))
 
 
 def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = False) -> Reports:
@@ -105,6 +109,7 @@ def read_files(sources: Iterable[File], *, by: By = "trace", requests: bool = Fa
 
     The spans of one trace are in the files of all the processes that it went through. Each source is a path, an open
     file or a text, and `Skip.source` names it: by its path, the name of the open file, or its number from 1.
+    A path that is given twice is read once.
     With `requests` those of every service are counted too, which takes longer, because each span has to be decoded.
     """
     return _all(iter_reports(sources, by=by, requests=requests))
@@ -131,7 +136,8 @@ def iter_reports(
     started anew, so a script has to keep what it does behind `if __name__ == "__main__"`. `watch` is called with the
     number of bytes that were read of a file, often, and twice for each file.
     """
-    named = {_name_of(source) or str(number): source for number, source in enumerate(sources, 1)}
+    numbered = {os.fspath(source) if is_path(source) else number: source for number, source in enumerate(sources, 1)}
+    named = [(_name_of(source) or str(number), source) for number, source in numbered.items()]
     return _read(named, by, Census() if requests else None, workers, watch)
 
 
@@ -141,16 +147,20 @@ def _all(stored: StoredReports) -> Reports:
 
 
 def _read(
-    sources: Mapping[str, File], by: By, census: Census | None, workers: int = 1, watch: Watch | None = None
+    named: Sequence[tuple[str, File]], by: By, census: Census | None, workers: int = 1, watch: Watch | None = None
 ) -> StoredReports:
-    tallies = {name: Tally() for name in sources}
+    names = [name for name, _ in named]
+    sources = {str(number): source for number, (_, source) in enumerate(named)}  # names need not differ
+    tallies = {number: Tally() for number in sources}
     shelf = Shelf(by_rollout=checked(by) == "rollout", most=limits.HELD_SPANS, batch=limits.BATCH_SPANS)
     try:
         scan(sources, Intake(shelf, tallies, census), workers=workers, watch=watch)
     except BaseException:
         shelf.close()
         raise
-    stored = StoredReports(shelf, by, tallies, None if census is None else census.requests())
+    stored = StoredReports(
+        shelf, by, [*zip(names, tallies.values(), strict=True)], None if census is None else census.requests()
+    )
     if stored.skips:
         first = stored.skipped[0]
         logger.warning("skipped %d unreadable places, the first in %s: %s", stored.skips, first.where, first.reason)
