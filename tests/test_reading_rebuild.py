@@ -1,5 +1,7 @@
 """Spans to reports: what a trace, a request and a rollout say of their failures."""
 
+from itertools import permutations
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -413,6 +415,22 @@ def test_two_copies_of_a_span_complete_each_other():
         found = only(spans)
         assert (found.report.failure_id, list(found.report.events)) == ("a", ["p", "a"])
         assert (found.span.end_ns, found.dropped_events) == (5, 1)
+
+
+def test_copies_that_differ_give_the_same_in_any_order():
+    """What is taken of copies that ended together depends on what they say, not on which came first."""
+    copies = [server(1, None, told(failure("a", reason=reason)), own="a", rollout=reason) for reason in ("x", "y", "z")]
+    for by in ("rollout", "request", "trace"):
+        first, *others = [rebuild(order, by=by) for order in permutations(copies)]
+        assert others == [first] * 5
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_copies_with_failures_of_one_moment(at):
+    """Two failures that one process saw at the same time are two, also when each stands in another copy of the span."""
+    copies = [server(1, None, told(failure("a"), at=at), own="a"), server(1, None, told(failure("b"), at=at))]
+    (report,) = rebuild(copies)
+    assert set(report.report.events) == {"a", "b"}
 
 
 def test_the_same_span_id_in_another_trace_is_another_span():

@@ -84,6 +84,8 @@ NOT_OUTLINED = {
     "an id that is too short": line([fine(1), fine(2, trace="abc")]),
     "an empty id": line([fine(1), fine(2, trace="")]),
     "links": line([fine(1, links=[LINK])]),
+    "snake_case within": GOOD.replace(b"traceId", b"trace_id"),
+    "snake_case within one span": GOOD.replace(b"traceId", b"trace_id", 1),
     "a text that is a name": line([fine(1, name="traceId")]),
 }
 

@@ -5,9 +5,11 @@ Nothing here recurses: a trace can be one chain of 100,000 spans.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import reduce
 from operator import attrgetter
 from typing import Final, NamedTuple
 
+from gym_failures import semconv
 from gym_failures.reading.model import EventRecord, Span, SpanRecord, whole
 
 _BY_START: Final = attrgetter("start_ns", "span_id")
@@ -43,14 +45,18 @@ def plant(spans: Iterable[Span]) -> Forest:
 def _traces(spans: Iterable[Span]) -> dict[str, dict[str, Span]]:
     """Return the spans of each trace by their ids."""
     traces: dict[str, dict[str, Span]] = {}
+    copied: dict[tuple[str, str], list[SpanRecord]] = {}
     for span in spans:
         trace = traces.get(span.trace_id)
         if trace is None:
             traces[span.trace_id] = {span.span_id: span}
         elif span.span_id in trace:
-            trace[span.span_id] = _merged(whole(trace[span.span_id]), whole(span))
+            copies = copied.setdefault((span.trace_id, span.span_id), [])
+            copies += (whole(span),) if copies else (whole(trace[span.span_id]), whole(span))
         else:
             trace[span.span_id] = span
+    for (trace_id, span_id), copies in copied.items():
+        traces[trace_id][span_id] = reduce(_merged, sorted(copies, key=_by_end))
     return traces
 
 
@@ -88,18 +94,27 @@ def _walk_down(tops: list[Span], children: Mapping[str | None, list[Span]], left
         parents.append(parent)
 
 
-def _merged(one: SpanRecord, other: SpanRecord) -> SpanRecord:
+def _by_end(span: SpanRecord) -> tuple[int, str]:
+    """Put copies in the order of their ends; those of one end in any order that is not the one they came in."""
+    return span.end_ns, repr(span)
+
+
+def _merged(earlier: SpanRecord, later: SpanRecord) -> SpanRecord:
     """Return two copies of a span as one: the one that ended later knows better, and neither's events are lost."""
-    later, earlier = (one, other) if one.end_ns >= other.end_ns else (other, one)
     return replace(
         later,
         attributes={**earlier.attributes, **later.attributes},
         events=_all_events(later, earlier),
-        dropped_events=max(one.dropped_events, other.dropped_events),
-        dropped_attributes=max(one.dropped_attributes, other.dropped_attributes),
+        dropped_events=max(earlier.dropped_events, later.dropped_events),
+        dropped_attributes=max(earlier.dropped_attributes, later.dropped_attributes),
     )
 
 
 def _all_events(later: SpanRecord, earlier: SpanRecord) -> list[EventRecord]:
-    known = {(event.name, event.time_ns) for event in later.events}
-    return [*later.events, *(event for event in earlier.events if (event.name, event.time_ns) not in known)]
+    known = {*map(_identity, later.events)}
+    return [*later.events, *(event for event in earlier.events if _identity(event) not in known)]
+
+
+def _identity(event: EventRecord) -> tuple[str, int, str]:
+    """Return what two copies of an event have in common, and two failures of one moment have not."""
+    return event.name, event.time_ns, repr(event.attributes.get(semconv.FAILURE_ID))

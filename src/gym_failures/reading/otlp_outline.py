@@ -22,6 +22,7 @@ _SEAM: Final = _TAIL + b"\n" + _HEAD
 _SPAN: Final = b'{"traceId":"'
 _TRACE_ID: Final = b'"traceId"'
 _LINKS: Final = b'"links":[{'
+_SNAKE: Final = b'"trace_id":'
 _SPANS: Final = b'"spans"'
 
 _KEY_LENGTH: Final = len(_SPAN) + 32 + len('"')
@@ -62,6 +63,7 @@ def outline(text: bytes) -> Outline | None:
         or count(text, _SEAM) != lines - 1
         or count(text, _HEAD) != lines  # two records in one line, of which the first may have been cut
         or find(text, _LINKS) >= 0  # links begin as spans do
+        or find(text, _SNAKE) >= 0  # so begin spans that are not looked for
     ):
         return None
     starts: list[int] = []
@@ -91,7 +93,7 @@ def telling_traces(text: bytes) -> Iterator[str | bytes]:
 
 def _telling_traces(text: bytes, at: int, start: int, end: int) -> set[str] | None:
     """Return the traces of the spans between `start` and `end` that tell, the first perhaps at `at`."""
-    if find(text, _LINKS, start, end) >= 0:
+    if find(text, _LINKS, start, end) >= 0 or find(text, _SNAKE, start, end) >= 0:
         return None
     traces: set[str] = set()
     while at >= 0:
