@@ -65,17 +65,19 @@ class Book:
 
     # --- What is written ----------------------------------------------------------------------------------------------
 
-    def add(self, event: FailureEvent, origin: str, *, span: Span, request_span: Span) -> FailureEvent:
-        """Keep and write an event unless its id is known; returns the first copy of that id."""
-        event = canonical(event, self._recorder.config)
-        with self._lock:
-            known = self._known(event.event_id)
-            if known is not None:
-                return known
-            if self._state != _CLOSED:
-                self._writable().keep(event, local=origin == semconv.ORIGIN_LOCAL)
+    def add(
+        self, event: FailureEvent, origin: str, *, span: Span, request_span: Span, is_counted: bool = False
+    ) -> FailureEvent:
+        """Keep and write an event unless its id is known; returns the first copy of that id.
+
+        `is_counted` says that it was counted before, where no span could carry it.
+        """
+        event, is_new = self._enter(event, local=origin == semconv.ORIGIN_LOCAL)
+        if not is_new:
+            return event
         refused = self._refused
-        self._recorder.write(
+        write = self._recorder.carry if is_counted else self._recorder.write
+        write(
             event,
             origin=origin,
             span=None if self._state == _CLOSED else span,
@@ -86,6 +88,30 @@ class Book:
         if self._refused != refused and request_span.is_recording():
             request_span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
         return event
+
+    def keep(self, event: FailureEvent, *, local: bool) -> FailureEvent:
+        """Keep an event that is written already; returns the first copy of its id."""
+        event, is_new = self._enter(event, local=local)
+        if is_new and self._refused:
+            # Nobody remembers whether it was this one for which no short span was left.
+            with self._lock:
+                self._writable().unspanned.add(event.event_id)
+        return event
+
+    def _enter(self, event: FailureEvent, *, local: bool) -> tuple[FailureEvent, bool]:
+        """Keep an event; returns the first copy of its id, and whether it is new here."""
+        event = canonical(event, self._recorder.config)
+        with self._lock:
+            known = self._known(event.event_id)
+            if known is not None:
+                return known, False
+            ledger = self._writable()
+            is_new = event.event_id not in ledger.gone
+            if self._state == _CLOSED:
+                ledger.let_go(event.event_id)
+            else:
+                ledger.keep(event, local=local)
+            return event, is_new
 
     def may_open_for(self, event: FailureEvent) -> bool:
         """Tell whether one more short span may be opened, and remember the event if not."""

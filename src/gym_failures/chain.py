@@ -14,7 +14,7 @@ from gym_failures.classify import Rule, classify, default_kind
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.making import foreign_event, shaped_event
-from gym_failures.marks import REMOTE, Mark, cause_of, mark_of, members_of, set_mark
+from gym_failures.marks import REMOTE, Mark, cause_of, is_of_no_log, mark_of, members_of, set_mark
 from gym_failures.records import FailureEvent
 from gym_failures.shapes import shape_of
 from gym_failures.text import clean, cut, type_name, wire_id
@@ -41,6 +41,8 @@ class Failures(NamedTuple):
     """Every event, each once, the own failure last."""
     fresh: tuple[Mark, ...]
     """Marks whose first event nobody has recorded yet, causes before effects."""
+    known: tuple[Mark, ...]
+    """Marks that somebody has recorded, each once."""
     shared: bool
     """Whether the exception is already marked by another request, so that the caller has to remember `own` itself."""
     omitted: bool
@@ -79,7 +81,9 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     chain = walk.observe(error)
     own = chain[0] if chain else None
     events = tuple(event for event in walk.events.values() if event is not own)
-    return Failures(own, events if own is None else (*events, own), tuple(walk.fresh), walk.shared, walk.omitted)
+    return Failures(
+        own, events if own is None else (*events, own), tuple(walk.fresh), tuple(walk.known), walk.shared, walk.omitted
+    )
 
 
 @dataclass(slots=True)
@@ -94,6 +98,7 @@ class _Walk:
     owner: str | None
     events: dict[str, FailureEvent] = field(default_factory=dict)
     fresh: list[Mark] = field(default_factory=list)
+    known: list[Mark] = field(default_factory=list)
     shared: bool = False
     omitted: bool = False
     _active: set[int] = field(default_factory=set)
@@ -118,9 +123,9 @@ class _Walk:
         if mark is None:
             return chain
         first = mark.events[0]
-        if first.boundary is self.boundary and (self.owner is None or mark.owner in {None, self.owner}):
+        if first.boundary is self.boundary and (self.owner is None or self._is_own(mark)):
             return chain
-        elsewhere = mark.owner not in {None, self.owner, REMOTE}
+        elsewhere = mark.owner != REMOTE and not self._is_own(mark)
         if elsewhere and first.boundary is self.boundary:
             event = first.model_copy(update={**self.context, "event_id": new_id(), "cause_id": first.event_id})
         else:
@@ -211,7 +216,7 @@ class _Walk:
         """
         below = cause_of(foreign[-1])
         mark = None if below is None else mark_of(below)
-        if mark is None or mark.events[0].boundary is not boundary or mark.owner not in {None, self.owner}:
+        if mark is None or mark.events[0].boundary is not boundary or not self._is_own(mark):
             return None
         kind = mark.events[0].failure_kind
         found = (classify(node, boundary=boundary, stage=self.stage, rules=self.rules) for node in foreign)
@@ -250,9 +255,18 @@ class _Walk:
     def _take(self, mark: Mark) -> _Chain:
         for event in reversed(mark.events):
             self.events.setdefault(event.event_id, event)
-        if mark.owner is None and mark not in self.fresh:
-            self.fresh.append(mark)
+        marks = self.fresh if mark.owner is None else self.known
+        if mark not in marks:
+            marks.append(mark)
         return mark.events
+
+    def _is_own(self, mark: Mark) -> bool:
+        """Tell whether what `mark` stands for is the asking log's own to record, or recorded by it already.
+
+        What was recorded where there was no log is every log's: an executor's thread has none unless it was bound, and
+        when its exception gets to the request that waits for it, it is the same failure.
+        """
+        return mark.owner in {None, self.owner} or (is_of_no_log(mark.owner) and not is_of_no_log(self.owner))
 
     def _mark(self, error: BaseException, event: FailureEvent, chain: _Chain, *, leave: bool = True) -> _Chain:
         mark = Mark((event, *chain))

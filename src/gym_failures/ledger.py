@@ -13,7 +13,18 @@ class Ledger:
     The chain of the own failure and events that others name as their cause go last. Not safe in threads by itself.
     """
 
-    __slots__ = ("_attempts", "_loose", "_referenced", "dropped", "events", "local", "omitted", "own", "unspanned")
+    __slots__ = (
+        "_attempts",
+        "_loose",
+        "_referenced",
+        "dropped",
+        "events",
+        "gone",
+        "local",
+        "omitted",
+        "own",
+        "unspanned",
+    )
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -22,6 +33,8 @@ class Ledger:
         """Ids of the events that this process was first to observe."""
         self.unspanned: set[str] = set()
         """Ids of the events for which no short span was left."""
+        self.gone: OrderedDict[str, None] = OrderedDict()
+        """Ids of the last events that were written and are not kept, as many as are kept at most."""
         self.own: FailureEvent | None = None
         """The failure of the request itself, as far as it is known."""
         self.omitted = False
@@ -37,6 +50,7 @@ class Ledger:
 
     def keep(self, event: FailureEvent, *, local: bool) -> None:
         """Keep a new event, leaving out another one when there is no room."""
+        self.gone.pop(event.event_id, None)
         if len(self.events) >= limits.LOG_EVENTS:
             self._leave_out(self._most_dispensable())
         self.events[event.event_id] = event
@@ -49,6 +63,12 @@ class Ledger:
             self.local.add(event.event_id)
             if event.operation_id is not None:
                 self._keep_attempt(event.operation_id, event.event_id)
+
+    def let_go(self, event_id: str) -> None:
+        """Remember that an event was written which is not kept."""
+        self.gone[event_id] = None
+        if len(self.gone) > limits.LOG_EVENTS:
+            self.gone.popitem(last=False)
 
     def _keep_attempt(self, operation_id: str, event_id: str) -> None:
         attempts = self._attempts.setdefault(operation_id, [])
@@ -76,6 +96,7 @@ class Ledger:
             return
         self.local.discard(event_id)
         self.unspanned.discard(event_id)
+        self.let_go(event_id)
         self._loose.pop(event_id, None)
         self._forget_links(event)
         self.omitted = True

@@ -13,26 +13,46 @@ from gym_failures.semconv import EXCEPTION_MARK
 REMOTE: Final = "remote"
 """Owner of a mark whose events came from another process."""
 
+UNTRACED: Final = "process"
+"""Owner of a mark that was left where there was neither a log nor a trace."""
+
+_TRACE: Final = "trace:"
+
 # The descriptors, so that a class which defines these names itself has no say.
 _fields_of: Final[Any] = BaseException.__dict__["__dict__"].__get__
 _cause_of: Final[Any] = BaseException.__dict__["__cause__"].__get__
 _members_of: Final[Any] = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
+def owner_in_trace(trace_id: int) -> str:
+    """Return the owner of the marks that are left where there is no log, but a trace."""
+    return f"{_TRACE}{trace_id:032x}"
+
+
+def is_of_no_log(owner: str | None) -> bool:
+    """Tell whether `owner` is that of marks which were left where there was no log."""
+    return owner is not None and (owner == UNTRACED or owner.startswith(_TRACE))
+
+
 class Mark:
     """What is left on an exception: its events (own first, then that one's causes) and who recorded them.
 
     `events` is never empty. `owner` is None until something records the first event, `REMOTE` for events from another
-    process, and otherwise the token of the log that recorded it. Marks travel with the exception through copy, and
-    through pickle as text, so that a process without this package can unpickle the exception as before.
+    process, and otherwise the token of the log that recorded it. `is_ours` is False once it came out of pickle: then
+    its owner was in another process. `number` is None unless it was left where there was neither a log nor a trace:
+    blocks of `observe` that began before have lower numbers, and later ones higher. Marks travel with the exception
+    through copy, and through pickle as text, so that a process without this package can unpickle the exception as
+    before.
     """
 
-    __slots__ = ("events", "owner")
+    __slots__ = ("events", "is_ours", "number", "owner")
 
-    def __init__(self, events: tuple[FailureEvent, ...], owner: str | None = None) -> None:
+    def __init__(self, events: tuple[FailureEvent, ...], owner: str | None = None, *, is_ours: bool = True) -> None:
         """Hold at least one event."""
         self.events = events
         self.owner = owner
+        self.is_ours = is_ours
+        self.number: int | None = None
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Pickle as text; as none at all where the events have no JSON, for the exception must get through."""
@@ -45,7 +65,7 @@ class Mark:
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Mark":
         """Share the events, which never change."""
-        return Mark(self.events, self.owner)
+        return Mark(self.events, self.owner, is_ours=self.is_ours)
 
     @classmethod
     def of_text(cls, text: str) -> "Mark | None":
@@ -56,7 +76,7 @@ class Mark:
             owner = held["owner"]
         except (ValueError, TypeError, KeyError, RecursionError):
             return None
-        return cls(events, owner) if events and isinstance(owner, str | None) else None
+        return cls(events, owner, is_ours=owner is None) if events and isinstance(owner, str | None) else None
 
 
 def mark_of(error: BaseException) -> Mark | None:
@@ -72,6 +92,11 @@ def mark_of(error: BaseException) -> Mark | None:
 def set_mark(error: BaseException, mark: Mark) -> None:
     """Leave `mark` on `error`."""
     _fields_of(error)[EXCEPTION_MARK] = mark
+
+
+def drop_mark(error: BaseException) -> None:
+    """Make of `error` one that nobody has recorded."""
+    _fields_of(error).pop(EXCEPTION_MARK, None)
 
 
 def cause_of(error: BaseException) -> BaseException | None:

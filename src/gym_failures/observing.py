@@ -1,7 +1,7 @@
 """How a request observes: what failed here, and what replies say has failed elsewhere, each recorded once."""
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -10,17 +10,17 @@ from opentelemetry.trace import Span
 from gym_failures import semconv
 from gym_failures.book import Book
 from gym_failures.carried import carried_by
-from gym_failures.chain import failures_of
+from gym_failures.chain import Failures, failures_of
 from gym_failures.guard import Guard
 from gym_failures.header import decode_reports
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.marks import Mark
+from gym_failures.marks import REMOTE, UNTRACED, Mark, is_of_no_log
 from gym_failures.operations import Attempt, current_operation
 from gym_failures.privacy import canonical
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
-from gym_failures.recording import adopt
+from gym_failures.recording import owner_of
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import repair
 
@@ -182,30 +182,60 @@ class Observing:
         known = None if self._shared is None else self._shared.get(id(error))
         if known is not None and known[0] is error and known[1].boundary is boundary:
             return known[1]
-        adopt(error, self._token_of_marks())
+        token = self._token_of_marks()
         found = failures_of(
             error,
             boundary=boundary,
             rules=self._recorder.config.rules,
             carried=functools.partial(carried_by, accepts=self._recorder.config.accepts),
-            owner=self._token_of_marks(),
+            owner=token,
             **context,
         )
         if found.omitted:
             self._book.leave_out()
-        fresh = {mark.events[0].event_id for mark in found.fresh}
-        written: dict[str, FailureEvent] = {}
-        request_span = self.span
-        for event in found.events:
-            origin = semconv.ORIGIN_LOCAL if event.event_id in fresh else semconv.ORIGIN_REMOTE
-            written[event.event_id] = self._book.add(event, origin, span=span, request_span=request_span)
-        for mark in found.fresh:
-            mark.events = tuple(written.get(event.event_id, event) for event in mark.events)
-            mark.owner = self._token_of_marks()
+        written = self._add_all(found, token, span)
         own = None if found.own is None else written[found.own.event_id]
         if found.shared and own is not None and not self._book.is_closed:
             self._share({id(error): (error, own)})
         return own
+
+    def _add_all(self, found: Failures, token: str, span: Span) -> dict[str, FailureEvent]:
+        """Keep and write what was found; returns the copies that are kept, by id, and makes the marks this log's."""
+        fresh = {mark.events[0].event_id for mark in found.fresh}
+        holders: dict[str, list[Mark]] = {}
+        for mark in found.known:
+            for event in mark.events:
+                holders.setdefault(event.event_id, []).append(mark)
+        written: dict[str, FailureEvent] = {}
+        for event in found.events:
+            if event.event_id in fresh:
+                entry = self._book.add(event, semconv.ORIGIN_LOCAL, span=span, request_span=self.span)
+            else:
+                entry = self._add_known(event, holders.get(event.event_id, ()), token, span)
+            written[event.event_id] = entry
+        for mark in found.fresh:
+            mark.events = tuple(written.get(event.event_id, event) for event in mark.events)
+            mark.owner = token
+        for mark in found.known:
+            if is_of_no_log(mark.owner) and not is_of_no_log(token):
+                mark.owner = token
+        return written
+
+    def _add_known(self, event: FailureEvent, marks: Sequence[Mark], token: str, span: Span) -> FailureEvent:
+        """Keep an event that was recorded before, and write it if the request's trace does not have it.
+
+        `marks` are those that hold it. One that this process was first to observe is local on one span only, wherever
+        else it is told of.
+        """
+        is_local = all(mark.owner != REMOTE and mark.is_ours for mark in marks)
+        request_span = self.span
+        # Outside of logs only the failure itself is written, not what it was caused by.
+        owners = {m.owner for m in marks if not is_of_no_log(m.owner) or m.events[0].event_id == event.event_id}
+        if token in owners or (is_local and owner_of(request_span) in owners - {UNTRACED}):
+            return self._book.keep(event, local=is_local)
+        if is_local and UNTRACED in owners:
+            return self._book.add(event, semconv.ORIGIN_LOCAL, span=span, request_span=request_span, is_counted=True)
+        return self._book.add(event, semconv.ORIGIN_REMOTE, span=span, request_span=request_span)
 
     def _token_of_marks(self) -> str:
         """Return what tells this log's marks from others; nested logs share it, because they are one request."""

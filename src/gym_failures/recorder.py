@@ -95,10 +95,19 @@ class FailureRecorder:
             with _LINE:
                 self._line(event, origin, span or request_span, late=late)
 
-    def carry(self, event: FailureEvent, *, origin: str, span: Span, late: bool) -> None:
-        """Put on `span`, or a short one beneath it, an event that was written when no short span was left for it."""
+    def carry(  # noqa: PLR0913 - as of `write`
+        self,
+        event: FailureEvent,
+        *,
+        origin: str,
+        span: Span | None,
+        late: bool,
+        request_span: Span | None = None,
+        short_spans: ShortSpans | None = None,
+    ) -> None:
+        """Put on a span, as `write` does, an event that was written where no span was left, or none was there."""
         with _SPAN:
-            self._on_a_span(event, origin, span, None, late=late, short_spans=None)
+            self._on_a_span(event, origin, span, request_span, late=late, short_spans=short_spans)
 
     def count_in_silence(self, event: FailureEvent, span: Span) -> bool:
         """Count a local event of which nothing else would be seen on `span`, which does not record; tell if so.

@@ -6,6 +6,7 @@ write directly.
 
 import functools
 import inspect
+import itertools
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
@@ -19,7 +20,7 @@ from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.looking import is_really, look
-from gym_failures.marks import mark_of
+from gym_failures.marks import UNTRACED, drop_mark, mark_of, owner_in_trace
 from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
 from gym_failures.records import FailureEvent
@@ -28,8 +29,9 @@ __all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_
 
 _RECORD: Final = Guard("record")
 _OBSERVE: Final = Guard("observe")
-_NO_OWNER: Final = "process"
-_TRACE_OWNER: Final = "trace:"
+
+_numbers: Final = itertools.count()
+"""Tells whether a block of `observe` began before or after something was recorded; no lock is needed."""
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -74,6 +76,9 @@ def record_failure(
     `failure` is an exception or a finished event. `boundary` is where it was observed; None takes that of the request's
     log, or of the failure itself. The event goes on `span` (None: the current one). Returns None when there is nothing
     to record: the package is switched off, or a foreign exception was given and no boundary is known.
+
+    An exception remembers that it was recorded. A finished event does not: a request's log knows its id, but outside of
+    one each call records it.
     """
     log = current.get()
     if log is not None:
@@ -118,8 +123,22 @@ def _record_exception(
         clean[mark.events[0].event_id] = event
         mark.events = tuple(clean.get(one.event_id, one) for one in mark.events)
         mark.owner = owner
+        mark.number = next(_numbers) if owner == UNTRACED else None
         recorder.write(event, span=span)
     return None if found.own is None else clean.get(found.own.event_id, found.own)
+
+
+def _drop_mark_of_before(error: BaseException, boundary: FailureBoundary, number: int, span: Span) -> None:
+    """Let an exception that was recorded before a block began be a new failure of the block.
+
+    With neither a log nor a trace, nothing else tells an exception that a module makes once and raises again and again
+    from one that is on its way out: that one meets only blocks that began before.
+    """
+    mark = mark_of(error)
+    if mark is None or mark.number is None or mark.number > number or mark.owner != owner_of(span):
+        return
+    if any(event.boundary is boundary for event in mark.events):  # else it is what this block's failure comes of
+        drop_mark(error)
 
 
 def is_a_normal_end(error: BaseException) -> bool:
@@ -132,22 +151,7 @@ def is_a_normal_end(error: BaseException) -> bool:
 def owner_of(span: Span) -> str:
     """Return the token of marks that are left where there is no log: one for all that happens in the span's trace."""
     context = span.get_span_context()
-    return f"{_TRACE_OWNER}{context.trace_id:032x}" if context.is_valid else _NO_OWNER
-
-
-def adopt(error: BaseException, owner: str) -> None:
-    """Give `owner`, a log's token, the mark of an exception that was recorded where there was no log.
-
-    An executor's thread has none unless it was bound. When its exception gets to the request that waits for it, it is
-    the same failure; only what another request's log has recorded is another one.
-    """
-    mark = mark_of(error)
-    if mark is not None and mark.owner is not None and _is_of_no_log(mark.owner) and not _is_of_no_log(owner):
-        mark.owner = owner
-
-
-def _is_of_no_log(owner: str) -> bool:
-    return owner == _NO_OWNER or owner.startswith(_TRACE_OWNER)
+    return owner_in_trace(context.trace_id) if context.is_valid else UNTRACED
 
 
 class observe:  # noqa: N801 - used as a function, like contextlib's own
@@ -158,7 +162,7 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
     gets the summary of the failure, unless it is the request's own span, whose outcome the request's log decides.
     """
 
-    __slots__ = ("_boundary", "_operation", "_span", "_span_name", "_stage", "_started")
+    __slots__ = ("_boundary", "_number", "_operation", "_span", "_span_name", "_stage", "_started")
 
     def __init__(
         self,
@@ -177,6 +181,7 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         self._operation = operation
         self._span_name = span
         self._started: Any = None
+        self._number = 0
         self._span: Span = trace.INVALID_SPAN
 
     def __enter__(self) -> Self:
@@ -190,6 +195,7 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
                     )
                     self._started.__enter__()
         self._span = trace.get_current_span()
+        self._number = next(_numbers)
         return self
 
     def __exit__(
@@ -204,10 +210,12 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
                 self._started.__exit__(kind, error, traceback)
 
     def _observe(self, error: BaseException) -> None:
+        log = current.get()
+        if log is None:
+            _drop_mark_of_before(error, self._boundary, self._number, self._span)
         event = record_failure(
             error, boundary=self._boundary, stage=self._stage, operation=self._operation, span=self._span
         )
-        log = current.get()
         if event is not None and (log is None or log.span is not self._span):
             self._recorder().summarize(self._span, event)
 

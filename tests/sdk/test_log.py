@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -219,6 +220,65 @@ def test_after_the_end_a_failure_goes_on_a_span_of_its_own(telemetry: Telemetry)
     assert server is not None
     assert short.links[0].context.span_id == server.span_id
     assert telemetry.count() == 1
+
+
+def test_after_the_end_a_failure_is_one_however_many_observe_it(telemetry: Telemetry) -> None:
+    """An exception that leaves three nested observers after the request is one event and one count (logfire#915)."""
+    with telemetry.span("server"), FailureLog("agent") as log:
+        pass
+    with pytest.raises(LookupError), log.activate(), observe("agent"), observe("agent"), observe("agent"):
+        raise LookupError from error_from(reported(remote(1), own=1))
+    assert [event["failure.origin"] for event in telemetry.events()] == ["remote", "local"]
+    assert telemetry.count() == 1
+
+
+def test_after_the_end_a_finished_failure_is_recorded_once(telemetry: Telemetry) -> None:
+    """A log that has ended keeps nothing, and still knows the last failures that it wrote."""
+    log = FailureLog("agent")
+    log.close()
+    many = [remote(number) for number in range(limits.LOG_EVENTS)]
+    for event in (*many, *many):
+        log.observe_failure(event)
+    assert telemetry.count() == limits.LOG_EVENTS
+    assert log.report().events == {}
+
+
+@pytest.mark.parametrize("others", [600, 3000])
+@pytest.mark.parametrize("make", [ValueError, lambda: remote(0)], ids=["exception", "finished"])
+def test_what_a_full_log_left_out_is_the_same_failure_when_it_comes_again(
+    telemetry: Telemetry, make: Callable[[], ValueError | FailureEvent], others: int
+) -> None:
+    """A failure that had to go and turns out to be the request's own is kept again, and is written once.
+
+    Of finished failures, which remember nothing, the log knows again the last that it left out.
+    """
+    with telemetry.span("server"):
+        log, first = FailureLog("agent"), make()
+        event = log.observe_failure(first)
+        for number in range(1, others):
+            log.observe_failure(remote(number))
+        assert event is not None
+        assert event.event_id not in log.report().events
+        known = isinstance(first, ValueError) or others == 600
+        assert log.fail(first) == event
+        log.settle()
+    assert log.report().failure_id == event.event_id
+    found = [one for one in telemetry.events() if one["failure.id"] == event.event_id]
+    assert {one["failure.origin"] for one in found} == {"local"}
+    assert telemetry.count() == others + (not known)
+
+
+def test_own_failure_that_had_to_go_before_it_had_a_span_has_one(telemetry: Telemetry) -> None:
+    """An own failure for which no short span was left, and which the full log left out, is on a span all the same."""
+    errors = [ValueError(str(number)) for number in range(limits.LOG_SHORT_SPANS + 3 * limits.LOG_EVENTS)]
+    own = errors[limits.LOG_SHORT_SPANS + limits.LOG_EVENTS // 2]
+    with telemetry.span("server"), FailureLog("agent") as log:
+        for error in errors:
+            log.observe_failure(error)
+        log.fail(own)
+    assert log.own is not None
+    assert [one["failure.id"] for one in telemetry.events()].count(log.own.event_id) == 1
+    assert telemetry.count() == len(errors)
 
 
 def test_inner_log_hands_its_events_outward(telemetry: Telemetry) -> None:

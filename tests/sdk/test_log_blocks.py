@@ -2,13 +2,16 @@
 
 import asyncio
 import functools
+import pickle
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import pytest
 from opentelemetry.trace import StatusCode
 
 from gym_failures import semconv
+from gym_failures.errors import FailureError, report_for
 from gym_failures.log import FailureLog, current_log
 from gym_failures.recording import observe, record_failure
 from gym_failures.testing import Telemetry
@@ -107,6 +110,64 @@ def test_failure_of_an_unbound_thread_is_the_same_in_its_request(telemetry: Tele
     assert telemetry.count() == 1
     assert [event.failure_reason for event in log.report().events.values()] == ["x"]
     assert {event["failure.id"] for event in telemetry.events()} == set(log.report().events)
+    assert [event["failure.root"] for event in telemetry.events() if event["failure.origin"] == "local"] == [True]
+
+
+def test_failure_of_a_thread_in_the_trace_of_its_request_is_on_it_once(telemetry: Telemetry) -> None:
+    """A thread that has the request's span, but not its log, has written its failure where the request would."""
+
+    def work() -> None:
+        assert current_log() is None
+        with observe("agent"):
+            raise ValueError("x")
+
+    with telemetry.span("server"), ThreadPoolExecutor(1) as pool:
+        context = copy_context()
+        with pytest.raises(ValueError, match="x"), FailureLog("agent") as log:
+            pool.submit(context.run, work).result()
+    assert telemetry.only_event()["failure.origin"] == "local"
+    assert set(log.report().events) == {telemetry.only_event()["failure.id"]}
+    assert telemetry.count() == 1
+
+
+def test_failure_of_an_unbound_thread_is_the_cause_of_what_is_raised_from_it(telemetry: Telemetry) -> None:
+    """What an unbound thread recorded without a span is local on its request's trace, under whatever exception."""
+
+    def work() -> None:
+        with observe("agent"):
+            raise ValueError("x")
+
+    with telemetry.span("server"), ThreadPoolExecutor(1) as pool, FailureLog("agent") as log:
+        effect = LookupError("y")
+        effect.__cause__ = pool.submit(work).exception()
+        log.fail(effect)
+    below, own = telemetry.events()
+    assert own["failure.cause_id"] == below["failure.id"]
+    assert [event["failure.origin"] for event in (below, own)] == ["local", "local"]
+    assert [telemetry.count(failure_root=root) for root in (True, False)] == [1, 1]
+
+
+def test_failure_of_another_process_is_remote_though_its_exception_is_the_same(telemetry: Telemetry) -> None:
+    """An exception that was recorded before it went through pickle was counted there, and is told of here as remote."""
+    error = ValueError("x")
+    with telemetry.span("worker"):
+        record_failure(error, boundary="agent")
+    with telemetry.span("server"), FailureLog("agent") as log:
+        for _ in range(2):
+            log.observe_failure(pickle.loads(pickle.dumps(error)))  # noqa: S301 - our own
+    assert [event["failure.origin"] for event in telemetry.events()] == ["local", "remote"]
+    assert telemetry.count() == 1
+
+
+def test_causes_that_only_a_mark_knows_are_recorded_with_their_effect(telemetry: Telemetry) -> None:
+    """A failure that comes out of pickle without the exceptions it was raised from brings their failures with it."""
+    effect = FailureError("agent_timeout", boundary="agent")
+    effect.__cause__ = FailureError("provider_unavailable", boundary="model")
+    ids = set(report_for(effect).events)
+    with telemetry.span("server"), FailureLog("agent") as log:
+        log.fail(pickle.loads(pickle.dumps(effect)))  # noqa: S301 - our own
+    assert set(log.report().events) == ids == {event["failure.id"] for event in telemetry.events()}
+    assert len(ids) == 2
 
 
 def test_log_that_adopted_a_failure_is_told_from_the_next_request(telemetry: Telemetry) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Never, Self
 
 import pytest
@@ -311,6 +312,29 @@ def test_recording_outside_a_log_is_once_too(telemetry: Telemetry) -> None:
         second = record_failure(error, boundary=FailureBoundary.HARNESS)
     assert first is not None
     assert first == second
+    assert telemetry.count() == 1
+
+
+def test_outside_of_traces_an_exception_raised_again_is_another_failure(telemetry: Telemetry) -> None:
+    """An exception that a module makes once counts each time it is raised, and once however many observe it then."""
+    constant = FailureError("agent_timeout", boundary="agent")
+    for _ in range(5):
+        with pytest.raises(FailureError), observe("harness"), observe("agent"), observe("agent"):
+            raise constant
+    assert telemetry.count(failure_kind="agent_timeout") == 5
+    assert telemetry.count(failure_boundary="harness") == 5
+    assert telemetry.count() == 10
+
+
+def test_outside_of_traces_an_exception_on_its_way_out_is_one_failure(telemetry: Telemetry) -> None:
+    """A block that began before an executor's thread recorded an exception lets it through as the same failure."""
+
+    def work() -> None:
+        with observe("agent"):
+            raise ValueError("x")
+
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ValueError, match="x"), observe("agent"):
+        pool.submit(work).result()
     assert telemetry.count() == 1
 
 
