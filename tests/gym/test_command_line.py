@@ -8,7 +8,7 @@ import pytest
 from gym_failures.reading import read_files
 from gym_failures.rows import read_row
 from gym_venv import WITHOUT_US
-from tests.gym.bed.launched import ATTEMPTS, ROLLOUTS, SERVERS, WORKERS, launch
+from tests.gym.bed.launched import ATTEMPTS, PROCESSES, ROLLOUTS, SERVERS, WORKERS, launch
 from tests.gym.cases import ROLLOUTS as CASES
 from tests.gym.seeing import assert_shows
 
@@ -52,3 +52,8 @@ def test_each_process_writes_a_file_of_its_own(launched):
     assert writers["nemo-gym"] == 1 + ATTEMPTS
     assert writers["relay"] <= WORKERS
     assert {name for name, files in writers.items() if files > 1} <= {"nemo-gym", "relay"}
+
+
+def test_each_process_that_serves_is_traced(launched):
+    """Workers of one server, in which its app is imported anew, are traced, also those to which no request came."""
+    assert launched.serving == (True,) * PROCESSES

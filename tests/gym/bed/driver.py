@@ -31,6 +31,9 @@ FOLDER = Path(SETTINGS["folder"])
 KINDS = ("resources_servers", "responses_api_agents", "responses_api_models", "environment_servers")
 PATIENCE = 240.0
 """Longest time that the whole run may take, in seconds; a run takes a tenth of it."""
+ENDING = 10.0
+"""Longest time that a server may take to end before it is killed, in seconds; ten times what NeMo Gym gives it, for a
+machine that is busy besides, and a third of what OpenTelemetry's SDK would wait for a receiver."""
 
 
 class Witness(ServerClient):
@@ -101,7 +104,7 @@ def servers(config):
                 process.send_signal(signal.SIGINT)
             for process in running.values():
                 try:
-                    process.wait(20)
+                    process.wait(ENDING)
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()

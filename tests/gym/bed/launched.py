@@ -5,10 +5,14 @@ Each server gets an environment of its own, as NeMo Gym makes them: one without 
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psutil
 
 from backends.processes import LOOPBACK, answers, free_ports
 from gym_venv import WITH_US, WITHOUT_US
@@ -30,6 +34,18 @@ ATTEMPTS = 2
 """How often a rollout that fails is collected."""
 PATIENCE = 240
 """Longest time that the servers may take to be ready, in seconds; they take half a minute on a machine of their own."""
+PROCESSES = 1 + len(SERVERS) - 1 + WORKERS
+"""Processes that serve: the command itself, with the head server, and one for each other server but for the workers."""
+_STARTED = re.compile(r"Started server process \[(\d+)\]")
+"""What uvicorn says in each of them."""
+
+
+@dataclass(frozen=True)
+class Launched(run.Run):
+    """A run of NeMo Gym's own command line."""
+
+    serving: tuple[bool, ...] = ()
+    """Whether each process that serves is traced, be there requests for it or not."""
 
 
 def launch(folder):
@@ -51,7 +67,8 @@ def launch(folder):
                     "+route_failures_to_sidecar=true",
                     "+environment_routing_mode=legacy", f"+environment_server_name={scenarios.RELAY}",
                 ).wait(PATIENCE)  # fmt: skip
-        return run.Run(folder, _output(folder), provider.seen, provider.metrics, scenarios=ROLLOUTS)
+            serving = _serving(folder)
+        return Launched(folder, _output(folder), provider.seen, provider.metrics, scenarios=ROLLOUTS, serving=serving)
 
 
 def _config(folder, head, provider):
@@ -90,6 +107,19 @@ def _servers(folder, config, head):
         finally:
             if start.poll() is None:
                 os.killpg(start.pid, signal.SIGKILL)
+
+
+def _serving(folder):
+    """Wait until each process that serves has started, and return whether it is traced.
+
+    Which worker gets a request is up to the kernel, so that is not seen by what they write. A process that is traced
+    has the compiled part of wrapt, which neither NeMo Gym nor its libraries import, mapped into its memory.
+    """
+    begun = time.monotonic()
+    while len(started := _STARTED.findall(_output(folder))) < PROCESSES:
+        assert time.monotonic() < begun + PATIENCE, _output(folder)[-4000:]
+        time.sleep(0.2)
+    return tuple(any("wrapt" in one.path for one in psutil.Process(int(pid)).memory_maps()) for pid in started)
 
 
 def _gym(folder, *words):
