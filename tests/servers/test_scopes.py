@@ -299,7 +299,7 @@ def test_a_request_that_goes_well_makes_no_log(telemetry, monkeypatch):
     def refuse(*_, **__):
         raise AssertionError("a log was made")
 
-    monkeypatch.setattr("gym_failures.instrumentation.asgi.exchange.RequestLog", refuse)
+    monkeypatch.setattr("gym_failures.instrumentation.asgi.observed.RequestLog", refuse)
 
     async def app(scope, receive, send):
         await receive()

@@ -1,17 +1,11 @@
 """One HTTP request and its reply, as the parts of the middleware watch it."""
 
-import sys
 from asyncio import CancelledError, current_task
-from collections.abc import Callable
-from contextvars import Token
-from typing import Any, Final
+from typing import Final
 
-from opentelemetry.context import get_current
-from opentelemetry.trace import Span
-
-from gym_failures import kinds, limits
-from gym_failures.guard import Guard
+from gym_failures import limits
 from gym_failures.header import decode_reports
+from gym_failures.instrumentation.asgi.observed import GUARD, ObservedRequest
 from gym_failures.instrumentation.asgi.reply import (
     comment,
     is_last,
@@ -19,145 +13,32 @@ from gym_failures.instrumentation.asgi.reply import (
     with_readable_headers,
     with_report,
 )
-from gym_failures.instrumentation.asgi.request_log import Place, RequestLog
+from gym_failures.instrumentation.asgi.request_log import Place
 from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send, has_report, is_report
-from gym_failures.marks import cause_of, members_of
 from gym_failures.recorder import FailureRecorder
-from gym_failures.recording import CurrentLog, current
+from gym_failures.recording import current
 from gym_failures.records import FailureEvent
 
 SCOPE_KEY: Final = "gym_failures.request"
 """Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
 
-_GUARD: Final = Guard("asgi")
 
-
-class Exchange:
+class Exchange(ObservedRequest):
     """What happens to one request: failures are put into its log, and the log into its reply.
 
-    It passes every message and every exception on. All of its own work is guarded. In the context it stands for its
-    log, which is made when something is to be put into it: nearly every request goes well.
+    It passes every message and every exception on.
     """
 
-    # What has not happened, and is not asked of every request, is said here, once for all of them.
-    _log: RequestLog | None = None
-    foreign_span: Span | None = None
-    """The span of a caller within this process, which is not the request's."""
-    outside: Token[CurrentLog | None]
-    """What was in the place of this request before."""
-    # What the app has sent; a middleware may hold it back, so what has reached the server is another matter.
-    begun = ended = False
-    _finished = _closed = False
     _headers: Headers = ()
     _last_byte: bytes = b""
     _own_in_header: FailureEvent | None = None
-    # What was seen to fail, whether it broke the reply; and the end of work for a client that is gone.
-    _error: Exception | None = None
-    _broken = False
-    _cancelled: BaseException | None = None
-    _gone = False
-    _lost: OSError | None = None
 
     def __init__(self, place: Place, recorder: FailureRecorder, scope: Scope, receive: Receive, send: Send) -> None:
         """Begin with nothing sent."""
-        self.recorder = recorder
-        self._place = place
-        self.scope = scope
-        """As the app has it: a middleware that rewrites a path may hand on a copy, and routing writes into that."""
+        super().__init__(place, recorder, scope)
         self._receive = receive
         self._send = send
-        self._handled_before = sys.exception()
-        self._uneventful = True  # Nothing is in the log, and the client is there.
-        self._started = self._trailers = False
-        self.undo: tuple[Callable[[], object], ...] = ()
-        """What takes back at the end what the middleware has set in the context, beside `outside`."""
-        self.seen = [get_current()]
-        """The contexts in which the request was seen, from the outside in: each may hold its span."""
-
-    # --- The log ------------------------------------------------------------------------------------------------------
-
-    @property
-    def log(self) -> RequestLog:
-        """The log of the request, in the state that the reply is in."""
-        if self._log is None:
-            made = RequestLog(self._place, self.scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
-            # Looks and claims in one step, for threads that come at the same time.
-            self._log = self.__dict__.setdefault("_log", made)
-            self._uneventful = False
-            # Only now, because the reply may have got further meanwhile.
-            if self._started:
-                self._log.seal()
-            if self._closed:
-                self._log.close()
-        return self._log
-
-    @property
-    def span(self) -> Span:
-        """The span that stands for the request."""
-        return self.log.span
-
-    def observe_failure(self, failure: BaseException | FailureEvent, **context: Any) -> FailureEvent | None:  # noqa: ANN401 - passed on
-        """Put a failure into the log, see `FailureLog.observe_failure`."""
-        return self.log.observe_failure(failure, **context)
-
-    # --- What fails ---------------------------------------------------------------------------------------------------
-
-    def observe(self, error: BaseException) -> None:
-        """Record an exception that passes, at once, on the request's span; one that breaks the reply decides it."""
-        with _GUARD:
-            error = self._known(error)
-            if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
-                return
-            event = self.log.observe_failure(error, span=self.log.span)
-            if self.ended or self._finished or event is None:
-                return
-            if not isinstance(error, Exception) or event.failure_kind == kinds.CANCELLED:
-                self._cancelled = error
-                return
-            self._error = error
-            if self.begun or self._started:
-                self._broken = True
-                self.log.settle(error)  # Now, because outside of an inner part the span may have ended.
-
-    def observe_handled(self) -> None:
-        """Record the exception that the app is handling while it begins to answer with a 5xx."""
-        error = self._handled()
-        if error is not None:
-            self.observe(error)
-
-    def begin(self, status: int) -> None:
-        """Take note, in the app's own task, that it begins to answer."""
-        with _GUARD:
-            if status < limits.HTTP_FINAL_STATUS_MIN:
-                return
-            if status >= limits.SERVER_ERROR_STATUS:
-                self.observe_handled()
-            self.begun = True
-
-    def leave_span(self, ends: Callable[[], bool]) -> None:
-        """Decide the own failure before the reply starts, if the request's span `ends` right here."""
-        with _GUARD:
-            if self._error is not None and not (self.begun or self._started) and ends():
-                self.log.settle(self._error)
-
-    def _handled(self) -> BaseException | None:
-        """Return the exception that is being handled right now, in this request and by nobody outside."""
-        error = sys.exception()
-        return error if isinstance(error, Exception | CancelledError) and error is not self._handled_before else None
-
-    def _known(self, error: BaseException) -> BaseException:
-        """Return the exception that stands for `error`: for each CancelledError the first one of the request.
-
-        One cancellation is another CancelledError in each task, and in each task group that ends because of it.
-        """
-        error = _bare(error)
-        if not isinstance(error, CancelledError):
-            return error
-        if not isinstance(self._cancelled, CancelledError):
-            self._cancelled = error
-        return self._cancelled
-
-    # --- ASGI ---------------------------------------------------------------------------------------------------------
+        self._trailers = False
 
     async def receive(self) -> Message:
         """Pass on what the server received; notice that the client has gone."""
@@ -174,9 +55,10 @@ class Exchange:
             message = self._start(message)
         elif message.get("more_body"):
             try:
-                self._keep_last_byte(message)
+                if body := message.get("body"):
+                    self._last_byte = bytes(body[-1:])  # A copy: a view's buffer is the app's, to use again.
             except Exception as error:  # noqa: BLE001 - as the guard does, for each chunk of a stream
-                _GUARD.report(error)
+                GUARD.report(error)
         else:
             last = (kind == "http.response.body" and not self._trailers) or is_last(message, trailers=self._trailers)
         try:
@@ -193,10 +75,10 @@ class Exchange:
     async def leave(self, error: BaseException) -> None:
         """Decide on an exception that leaves the app; a broken event stream gets its comment."""
         ending: Message | None = None
-        with _GUARD:
+        with GUARD:
             ending = self._leave(self._known(error))
         if ending is not None:
-            with _GUARD:
+            with GUARD:
                 await self._send(ending)
 
     def close(self) -> None:
@@ -217,10 +99,6 @@ class Exchange:
 
     # --- Within -------------------------------------------------------------------------------------------------------
 
-    def _keep_last_byte(self, message: Message) -> None:
-        if body := message.get("body"):
-            self._last_byte = bytes(body[-1:])  # A copy: a view's buffer is the app's, to use again.
-
     def _leaves(self) -> None:
         self._gone = True
         self._uneventful = False
@@ -239,7 +117,7 @@ class Exchange:
             if not self._uneventful or status >= limits.SERVER_ERROR_STATUS or has_report(headers):
                 message = self._decide(message, status)
         except Exception as error:  # noqa: BLE001 - as the guard does
-            _GUARD.report(error)
+            GUARD.report(error)
         self._started = True
         if not self._uneventful and self._log is not None:
             self._log.seal()
@@ -274,15 +152,15 @@ class Exchange:
     async def _end(self, message: Message) -> Message:
         """Send what comes before the end of a reply that failed after it had started, and return the end."""
         ending: Message | None = None
-        with _GUARD:
-            self._keep_last_byte(message)
+        with GUARD:
+            self._last_byte = bytes(message.get("body", b"")[-1:]) or self._last_byte
             ending = self._end_of_stream()
         if ending is None:
             return message
         if message.get("body"):
             await self._send({**message, "more_body": True})
             message = {**message, "body": b""}
-        with _GUARD:
+        with GUARD:
             await self._send(ending)
         return message
 
@@ -330,10 +208,3 @@ def _is_cancelling() -> bool:
     except RuntimeError:
         return False
     return task is not None and task.cancelling() > 0
-
-
-def _bare(error: BaseException) -> BaseException:
-    """Return the one exception of a group that a task group wrapped it into; the group says nothing more."""
-    while len(members := members_of(error)) == 1 and cause_of(error) is None:
-        error = members[0]
-    return error
