@@ -7,6 +7,7 @@ UV := $(BIN)/uv
 WHEEL := dist/*.whl
 # Worker processes for the tests; `make test WORKERS=0` runs them in one, as a debugger wants.
 WORKERS ?= auto
+LONG_BENCHES := benchmarks/bench_large.py benchmarks/bench_gym_load.py
 
 # uv trusts whom the system trusts, as pip does, not only its own list of authorities.
 export UV_SYSTEM_CERTS := true
@@ -109,7 +110,11 @@ matrix: wheel ## Test the wheel without extras, on the oldest versions, and on t
 
 .PHONY: bench
 bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a promised ratio does not hold
-	set -e; for bench in benchmarks/bench_*.py; do $(BIN)/python $$bench; done
+	set -e; for bench in $(filter-out $(LONG_BENCHES),$(wildcard benchmarks/bench_*.py)); do $(BIN)/python $$bench; done
+
+.PHONY: bench-long
+bench-long: $(STAMP) ## Run those that take long: a file of 10 GB, and the load on NeMo Gym's servers
+	set -e; for bench in $(LONG_BENCHES); do $(BIN)/python $$bench; done
 
 # The pins in force are kept while they fit pyproject.toml; `make constraints UPGRADE=--upgrade` takes the newest.
 COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
