@@ -3,6 +3,8 @@
 import gzip
 import json
 import signal
+from functools import partial
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +17,7 @@ from gym_failures.reading import StoredReports, Tally, iter_reports, read_files
 from gym_failures.reading.scan import Intake, take_in
 from gym_failures.reading.shelf import Shelf
 from gym_failures.reading.sources.parts import blocks_of, cut
-from gym_failures.reading.workers import failing_in, several
+from gym_failures.reading.workers import failing_in, found_in, several
 from tests import strategies
 from tests.reading.test_read_reports import JUNK, exported
 from tests.spans import failure, server, span, told
@@ -68,7 +70,8 @@ def read_files_in_parts(path, size):
     shelf = Shelf(by_rollout=False, most=limits.HELD_SPANS, batch=limits.BATCH_SPANS)
     parts = cut(path, size)
     traces = {trace_id for part in parts for trace_id in failing_in(part)}
-    take_in({str(path): parts}, traces, Intake(shelf, tallies, None), map)
+    found = map(partial(found_in, traces=traces, with_census=False), parts)
+    take_in({str(path): parts}, found, Intake(shelf, tallies, None))
     with StoredReports(shelf, "trace", tallies.items(), None) as reports:
         return [*reports], reports.spans, reports.skips, reports.skipped
 
@@ -148,6 +151,39 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_ctrl_c_is_for_the_first_process():
     """A terminal interrupts all processes at once; those that only read leave it to the one that was asked."""
     before = signal.getsignal(signal.SIGINT)
-    with several(1) as run:
-        assert [*run(signal.getsignal, [signal.SIGINT])] == [signal.SIG_IGN]
+    with several(1, signal.getsignal) as run:
+        assert [*run([signal.SIGINT])] == [signal.SIG_IGN]
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_how_far_several_are_ahead():
+    """However slowly results are taken, no more things are begun than there are workers and one, and order is kept."""
+    things = count()
+    with several(2, abs) as run:
+        results = run(things)
+        assert next(things) == 3
+        assert [next(results) for _ in range(3)] == [0, 1, 2]
+        assert next(things) == 7
+
+
+class Work:
+    """Work that holds much, and tells how often it is sent."""
+
+    sent = 0
+
+    def __call__(self, thing):
+        """Return what there is to work on."""
+        return thing
+
+    def __reduce__(self):
+        """Count, and be sent as one that holds nothing."""
+        Work.sent += 1
+        return Work, ()
+
+
+def test_what_workers_hold_is_sent_once():
+    """What all workers have to know, such as the traces that failed, goes to each once, and not with each part."""
+    Work.sent = 0
+    with several(2, Work()) as run:
+        assert [*run(range(20))] == [*range(20)]
+    assert Work.sent == 2

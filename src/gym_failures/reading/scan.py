@@ -1,7 +1,7 @@
 """Files to the spans of the traces that failed: read twice, by this process or by several."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gym_failures import limits
@@ -49,38 +49,33 @@ def scan(sources: Mapping[str, File], intake: Intake, *, workers: int = 1, watch
 
 def _scan_together(sources: Mapping[str, File], intake: Intake, workers: int, watch: Watch | None) -> None:
     from gym_failures.reading.sources.parts import cut  # noqa: PLC0415 - text needs an extra, spans do not
-    from gym_failures.reading.workers import failing_in, several  # noqa: PLC0415 - as above
+    from gym_failures.reading.workers import failing_in, found_in, several  # noqa: PLC0415 - as above
 
     parts = {name: cut(source, limits.PART_BYTES) for name, source in sources.items() if is_path(source)}
     left = {name: source for name, source in sources.items() if not parts.get(name)}
-    with several(workers) as run:
-        every = [part for some in parts.values() for part in some]
-        failing = run(failing_in, every)
+    every = [part for some in parts.values() for part in some]
+    with several(workers, failing_in) as run:
+        failing = run(every)
         traces = failing_traces_in(left, watch)
         for part, telling in zip(every, failing, strict=True):
             traces.update(telling)
             if watch is not None:
                 watch(part.end - part.start)
+    with several(workers, partial(found_in, traces=traces, with_census=intake.census is not None)) as run_again:
+        found = run_again(every)
         for _, span in spans_in(left, intake.tallies, traces, see=intake.see, watch=watch):
             intake.shelf.add(span)
-        take_in(parts, traces, intake, run, watch)
+        take_in(parts, found, intake, watch)
 
 
 def take_in(
-    parts: "Mapping[str, Sequence[Part]]",
-    traces: Collection[str],
-    intake: Intake,
-    run: Callable[..., Iterator["Found"]],
-    watch: Watch | None = None,
+    parts: "Mapping[str, Sequence[Part]]", found: "Iterator[Found]", intake: Intake, watch: Watch | None = None
 ) -> None:
-    """Read the spans of `traces` in the parts of each source; `run` is `map`, or one that has others do it.
+    """Take in what is `found` in the parts of each source, in their order.
 
-    What is found is taken as it comes, so that no more of it is in memory than what `run` is ahead.
+    It is taken as it comes, so that no more of it is in memory than what those who find it are ahead.
     """
-    from gym_failures.reading.workers import found_in  # noqa: PLC0415 - as above
-
     census = intake.census
-    found = run(found_in, chain.from_iterable(parts.values()), repeat(traces), repeat(census is not None))
     for name, some in parts.items():
         lines = 0
         for part in some:

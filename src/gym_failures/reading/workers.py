@@ -2,12 +2,14 @@
 
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from multiprocessing import get_context
-from typing import Any
+from typing import Any, TypeVar
 
 from gym_failures.reading.census import Census
 from gym_failures.reading.model import Span, Tally
@@ -15,6 +17,9 @@ from gym_failures.reading.otlp_json import failing_traces, parse_lines
 from gym_failures.reading.search import count
 from gym_failures.reading.shelf import Bundle, bundle_of
 from gym_failures.reading.sources.parts import Part, blocks_of
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -34,7 +39,7 @@ def failing_in(part: Part) -> Collection[str]:
     return failing_traces(blocks_of(part), is_start=part.start == 0)
 
 
-def found_in(part: Part, traces: Collection[str], with_census: bool) -> Found:  # noqa: FBT001 - a pool gives it by position
+def found_in(part: Part, traces: Collection[str], *, with_census: bool) -> Found:
     """Return the spans of `traces` in `part`, and what else is to be known of it."""
     found = Found(census=Census() if with_census else None)
     held: dict[str, list[Span]] = {}
@@ -56,22 +61,44 @@ def found_in(part: Part, traces: Collection[str], with_census: bool) -> Found:  
 
 
 @contextmanager
-def several(workers: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Give a `map` that so many processes work for; what nobody waits for any more is not begun.
+def several(workers: int, work: Callable[[T], R]) -> Iterator[Callable[[Iterable[T]], Iterator[R]]]:
+    """Give what `map` with `work` is, done by so many processes; what nobody waits for any more is not begun.
 
-    They are new ones (`spawn`), because a process that has threads cannot be copied: so a program that asks for them
-    has to keep what it does when it is imported as a module behind `if __name__ == "__main__"`.
+    Each is given `work` once, with all that it holds. They are at most `workers` + 1 things ahead of the last result
+    that was taken. They are new ones (`spawn`), because a process that has threads cannot be copied: so a program that
+    asks for them has to keep what it does when it is imported as a module behind `if __name__ == "__main__"`.
     """
-    pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_learn, initargs=(work,))
 
-    def run(function: Callable[..., Any], *arguments: Iterable[Any]) -> Iterator[Any]:
-        with _without_interrupts():  # processes are started while they are given work
-            return pool.map(function, *arguments)
+    def run(things: Iterable[T]) -> Iterator[R]:
+        left = iter(things)
+        with _without_interrupts():  # processes are started when they are given the first thing
+            begun = deque(pool.submit(_do, thing) for thing in islice(left, workers + 1))
+
+        def results() -> Iterator[R]:
+            while begun:
+                result = begun.popleft().result()
+                begun.extend(pool.submit(_do, thing) for thing in islice(left, 1))
+                yield result
+
+        return results()
 
     try:
         yield run
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+_learnt: list[Callable[[Any], Any]] = []
+"""What this process does, if it is one of several."""
+
+
+def _learn(work: Callable[[Any], Any]) -> None:
+    _learnt.append(work)
+
+
+def _do(thing: Any) -> Any:  # noqa: ANN401 - as `work` has it
+    return _learnt[-1](thing)
 
 
 @contextmanager
