@@ -181,7 +181,11 @@ READ_BLOCK: Final = 96 * 1_024
 page, each time anew."""
 
 STORED_RECORD: Final = 64 * 1_024 * 1_024
-"""Largest record of a file of records, unpacked, in bytes; ours, sixteen times what gRPC takes in one message."""
+"""Largest record of a file of records, unpacked, and longest line of a file of lines, in bytes; ours, sixteen times
+what gRPC takes in one message."""
+
+STORED_DOCUMENT: Final = 256 * 1_024 * 1_024
+"""Largest file that is one document, unpacked, in bytes; ours: it is read as a whole, and takes several times that."""
 
 RECOGNISED_START: Final = 256
 """What is looked at to tell one format of files from another, in bytes; ours."""

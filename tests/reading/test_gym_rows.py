@@ -11,7 +11,7 @@ from gym_failures import limits
 from gym_failures.attributes import from_attributes, to_attributes
 from gym_failures.ids import new_id, time_of, uuid7
 from gym_failures.kinds import FailureBoundary
-from gym_failures.reading import read_files, read_reports
+from gym_failures.reading import Skip, read_files, read_reports
 from gym_failures.records import FailureReport
 from gym_failures.rows import with_failures
 from tests.spans import TRACE, failure, server, told
@@ -182,6 +182,14 @@ def test_a_damaged_beginning_costs_itself(first, skips, pack):
 def test_a_first_row_of_any_length(pack):
     """A row that is too long to be decoded for a look is read as any other."""
     assert len(read_reports(pack(lines({"response": "x" * limits.ROW_START, **row()}, row(task=4))))) == 2
+
+
+def test_a_row_without_end_costs_itself(monkeypatch):
+    """A row that is longer than any record is told of with its number, and the rows beside it are read."""
+    monkeypatch.setattr(limits, "STORED_RECORD", 200_000)
+    found = read_reports(lines(row(), {"response": "x" * 300_000, **FINE}, row(task=4)))
+    assert (len(found), found.spans) == (2, 2)
+    assert [*found.skipped] == [Skip(2, "too long to be read")]
 
 
 def test_a_file_that_begins_with_something_else_is_no_rows():

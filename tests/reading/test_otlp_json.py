@@ -485,6 +485,29 @@ def test_any_damage_to_a_field_costs_at_most_its_span(name, value):
 FAILED = stored(1, events=WHOLE["events"])
 
 
+CUT = {"at a brace": b'{"resourceSpans":[{"resource":{', "at once": b"{", "at a bracket": b'{"resourceSpans":['}
+
+
+@pytest.mark.parametrize("first", CUT.values(), ids=CUT)
+@pytest.mark.parametrize("together", [True, False])
+def test_a_first_line_that_was_cut_does_not_join_the_others(first, together):
+    """Only a document that goes on in its second line is held as a whole; a cut line costs itself, and no memory."""
+    texts = [first + b"\n" + GOOD] if together else [first + b"\n", GOOD]
+    left = iter([*texts, LAST, LAST])
+    tally = Tally()
+    assert next(parse_lines(left, tally)).span_id == span_id(1)
+    assert [*left] == [LAST, LAST]
+    assert [skip.line for skip in tally.skipped] == [1]
+
+
+def test_a_document_of_several_lines_is_bounded(monkeypatch):
+    """Of a document that is spread over lines no more is held than its bound, and what is longer is told of."""
+    monkeypatch.setattr(limits, "STORED_DOCUMENT", 1_000)
+    assert names(parse(json.dumps(request(stored(1)), indent=1))) == [1]
+    parsed = parse(json.dumps(request(*map(stored, range(1, 20))), indent=1))
+    assert (parsed.spans, parsed.skipped) == ([], [Skip(1, "too long to be read")])
+
+
 def test_lines_are_read_as_they_come():
     """Spans come out before the next line is read, so a file of any size, or a live one, can be read."""
     read = parse_lines(itertools.chain([GOOD, LAST], iter(lambda: pytest.fail("read ahead"), None)), Tally())

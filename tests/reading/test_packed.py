@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from gym_failures import limits
 from gym_failures.reading import Skip, read_files, read_reports
+from gym_failures.reading.sources.files import blocks
 from gym_failures.reading.sources.stream import NOBODY, Stream
 from gym_failures.reading.sources.unpacking import unpacked
 from tests.spans import failure, server, told
@@ -94,6 +95,39 @@ def test_no_more_is_unpacked_at_once_than_a_block():
     sizes = [*iter(lambda: len(stream.read(10 * limits.READ_BLOCK)), 0)]
     assert max(sizes) <= limits.READ_BLOCK
     assert sum(sizes) == 50 * limits.READ_BLOCK
+
+
+def test_a_hole_takes_no_memory():
+    """Of the NULs before a line, which a file has that was truncated under its writer, a few are held."""
+    hole = Stream(iter([bytes(limits.READ_BLOCK)] * 200 + [LINES[0][:9], LINES[0][9:]]))
+    (text,) = blocks(hole)
+    assert len(text) <= limits.READ_BLOCK
+    assert traces(read_reports(text)) == [1]
+
+
+OVERLONG = {
+    "lines": LINES[0] + b"x" * 300_000 + b"\n" + LINES[1],
+    "a line that begins with its text": LINES[0] + LINES[2].rstrip() + b" " * 300_000 + b"\n" + LINES[1],
+    "a last line": LINES[0] + b"x" * 300_000,
+}
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
+@pytest.mark.parametrize("data", OVERLONG.values(), ids=OVERLONG)
+def test_a_line_without_end_costs_itself(data, pack, monkeypatch):
+    """A line that is longer than any record is told of with its number, and the lines beside it are read."""
+    monkeypatch.setattr(limits, "STORED_RECORD", 200_000)
+    found = read_reports(pack(data))
+    assert traces(found) == ([1, 2] if data.endswith(LINES[1]) else [1])
+    assert [*found.skipped] == [Skip(2, "too long to be read")]
+
+
+def test_a_document_without_end_is_told_of(monkeypatch):
+    """A small file that unpacks to a huge document is not held, and told of."""
+    monkeypatch.setattr(limits, "STORED_DOCUMENT", 1_000_000)
+    for start in (b'{"data":[', b'{"result":'):
+        found = read_reports(gzip.compress(start + b" " * 2_000_000 + b"]}"))
+        assert (found, [*found.skipped]) == ([], [Skip(0, "the document is too long to be read")])
 
 
 DAMAGED = {

@@ -13,7 +13,7 @@ from gym_failures import ids, limits, semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id, nanoseconds
+from gym_failures.reading.otlp_values import OVERLONG, TOO_LONG, hex_id, nanoseconds
 from gym_failures.records import FailureEvent
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
@@ -102,6 +102,9 @@ def _spans(texts: Iterable[bytes], tally: Tally) -> Iterator[SpanRecord]:
         for line in text.removesuffix(b"\n").split(b"\n"):
             number += 1
             if not line or line.isspace():
+                continue
+            if line == OVERLONG:
+                tally.skip(number, TOO_LONG)
                 continue
             tally.spans += 1
             if not any(mark in line for mark in _TELLING):

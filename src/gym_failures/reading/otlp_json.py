@@ -4,15 +4,24 @@ Of most files nearly nothing is wanted: the spans of the few traces that failed.
 those traces and once to read their spans, and what is not wanted is searched and not decoded where that is safe.
 """
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Final
 
+from gym_failures import limits
 from gym_failures.reading.model import Parsed, Span, Tally, whole
 from gym_failures.reading.otlp_contents import NOTHING
 from gym_failures.reading.otlp_line import decode_line, decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
 from gym_failures.reading.otlp_skeleton import Processes, ResourceSkeleton, spans_of
-from gym_failures.reading.otlp_values import as_bytes, json_bytes
+from gym_failures.reading.otlp_values import OVERLONG, as_bytes, json_bytes
 from gym_failures.reading.search import count
+
+_RECORD: Final = rb'\{\s*"resource_?[sS]pans"[^\n]*\}\s*(?:\n|\Z)'
+_FIRST: Final = rb'\[|(?:\[\s*)?\{(?:\s*"(?:resource_?[sS]pans|batches)"\s*:[^\n]*[\[{])?'
+_DOCUMENT_START: Final = re.compile(rb"\s*(?:%b)[ \t\r]*(?:\n|\Z)(?!\s*%b)" % (_FIRST, _RECORD))
+"""A first line that leaves open what it opens. Where a whole record follows, it is only a line that was cut."""
 
 
 def failing_traces(texts: Iterable[str | bytes], *, is_start: bool = True) -> frozenset[str]:
@@ -54,8 +63,7 @@ def parse_lines(
 
 def begins_document(text: bytes) -> bool:
     """Tell whether a file that begins with `text` is one document which is spread over several lines."""
-    # No whole record has a line that ends so.
-    return text.lstrip().partition(b"\n")[0].rstrip().endswith((b"{", b"["))
+    return _DOCUMENT_START.match(text) is not None
 
 
 def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
@@ -75,7 +83,11 @@ def _numbered(texts: Iterable[str | bytes], *, is_start: bool) -> Iterator[tuple
     for text in encoded:
         if text and not text.isspace():
             if is_start and begins_document(text):
-                text = b" ".join([text, *encoded]).replace(b"\n", b" ")  # noqa: PLW2901 - it is the same text
+                # What the next line is matters, and that can be in the next text.
+                text = b"\n".join([text.removesuffix(b"\n"), *islice(encoded, 1)])  # noqa: PLW2901 - it is the same text
+                if begins_document(text):
+                    yield number, _one_line([text], encoded)
+                    return
             yield number, text
             number += _lines_in(text)
             break
@@ -83,6 +95,18 @@ def _numbered(texts: Iterable[str | bytes], *, is_start: bool) -> Iterator[tuple
     for text in encoded:
         yield number, text
         number += _lines_in(text)
+
+
+def _one_line(texts: Iterable[bytes], more: Iterable[bytes]) -> bytes:
+    """Return a document without its line ends, or `OVERLONG`."""
+    parts: list[bytes] = []
+    left = limits.STORED_DOCUMENT
+    for text in chain(texts, more):
+        left -= len(text)
+        if left < 0:
+            return OVERLONG
+        parts.append(text)
+    return b" ".join(parts).replace(b"\n", b" ")
 
 
 def _lines_in(text: bytes) -> int:

@@ -10,7 +10,17 @@ from typing import Final, NamedTuple
 
 from gym_failures.reading.otlp_contents import FAULTS, SPAN_ID_SIZE, TRACE_ID_SIZE, Raw
 from gym_failures.reading.otlp_skeleton import REQUEST, SPAN, ResourceSkeleton, ScopeSkeleton, SpanSkeleton, spans_of
-from gym_failures.reading.otlp_values import count, hex_id, is_hex, json_bytes, nanoseconds, plain_json, span_kind
+from gym_failures.reading.otlp_values import (
+    OVERLONG,
+    TOO_LONG,
+    count,
+    hex_id,
+    is_hex,
+    json_bytes,
+    nanoseconds,
+    plain_json,
+    span_kind,
+)
 
 _RECORD_START: Final = re.compile(rb'(?=\{\s*"resource_?[sS]pans")')
 """Where a record can start within a line. Nothing within a record looks so: quotes in its texts are escaped."""
@@ -72,6 +82,8 @@ def _have_ids(resources: Iterable[ResourceSkeleton]) -> bool:
 
 
 def _decode_carefully(line: bytes) -> Decoded:
+    if line == OVERLONG:
+        return Decoded([], [TOO_LONG])
     try:
         # A file that was cut while its writer went on has NULs up to where the writer was.
         document = plain_json(line.strip(b"\0 \t\r\n"))

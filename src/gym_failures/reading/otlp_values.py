@@ -20,6 +20,12 @@ _E = TypeVar("_E", bound=IntEnum)
 
 _HEX: Final = b"0123456789ABCDEFabcdef"
 
+OVERLONG: Final = b"(too long)"
+"""What is given instead of a line over `limits.STORED_RECORD`, or a document over `limits.STORED_DOCUMENT`."""
+
+TOO_LONG: Final = "too long to be read"
+"""What is said of it."""
+
 _RENAMED: Final = {"instrumentationLibrarySpans": "scopeSpans", "batches": "resourceSpans"}
 """Former names in OTLP, and those of Tempo's API, of what is the same today."""
 

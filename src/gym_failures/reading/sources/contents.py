@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from gym_failures import limits
 from gym_failures.reading import gym_rows, jaeger_json, jaeger_v3, otlp_json
 from gym_failures.reading.model import Span, Tally
-from gym_failures.reading.otlp_values import as_bytes
+from gym_failures.reading.otlp_values import TOO_LONG, as_bytes
 from gym_failures.reading.sources.files import blocks
 from gym_failures.reading.sources.frames import frames, is_framed
 from gym_failures.reading.sources.stream import NOBODY, Complain, Stream
@@ -92,10 +92,24 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
     if is_framed(start):
         return _records(frames(stream, complain))
     if jaeger_json.is_jaeger(start):
-        return _DOCUMENT, blocks(stream)
+        document = _document(stream, complain)
+        return (_DOCUMENT, [document]) if document else (_LINES, [])
     if jaeger_v3.is_answer(start):
-        return _LINES, jaeger_v3.lines(b"".join(blocks(stream)))
+        return _LINES, jaeger_v3.lines(_document(stream, complain))
     return _rows_or_lines(blocks(stream)) if _may_be_rows(start) else (_LINES, blocks(stream))
+
+
+def _document(stream: Stream, complain: Complain) -> bytes:
+    """Return all of a file that is one document; nothing of one over `limits.STORED_DOCUMENT`, which is told."""
+    parts: list[bytes] = []
+    left = limits.STORED_DOCUMENT
+    while part := stream.read(limits.READ_BLOCK):
+        left -= len(part)
+        if left < 0:
+            complain(0, f"the document is {TOO_LONG}")
+            return b""
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _may_be_rows(start: bytes) -> bool:

@@ -9,7 +9,7 @@ from tempfile import TemporaryFile
 from typing import TypeGuard
 
 from gym_failures import limits
-from gym_failures.reading.otlp_values import as_bytes
+from gym_failures.reading.otlp_values import OVERLONG, as_bytes
 from gym_failures.reading.sources.stream import Stream
 
 File = str | bytes | os.PathLike[str] | IOBase
@@ -63,15 +63,31 @@ class _Watched(BufferedReader):
 
 
 def blocks(file: IOBase | Stream) -> Iterator[bytes]:
-    """Yield what `file` holds as texts of whole lines, of about `limits.READ_BLOCK` bytes each."""
+    """Yield what `file` holds as texts of whole lines, of about `limits.READ_BLOCK` bytes each.
+
+    Memory does not grow with a line: instead of one over `limits.STORED_RECORD` there is `OVERLONG`. Nor does it grow
+    with the NULs that are in a file up to where its writer was when somebody truncated it: of many a few are left.
+    """
     parts: list[bytes | memoryview] = []
+    size = 0  # of the line that has not ended
     while read := file.read(limits.READ_BLOCK):
         text = as_bytes(read)
         end = text.rfind(b"\n") + 1
         if end:
-            parts.append(memoryview(text)[:end])
+            start = 0
+            if size > limits.STORED_RECORD:
+                parts, start = [OVERLONG], text.find(b"\n")
+            parts.append(memoryview(text)[start:end])
             yield b"".join(parts)
+            parts, size = [], 0
+        rest = text[end:]
+        if rest.startswith(b"\0"):
+            rest = b"\0" + rest.lstrip(b"\0")
+        parts.append(rest)
+        size += len(rest)
+        if size > limits.STORED_RECORD:
             parts = []
-        parts.append(text[end:])
-    if any(parts):
+    if size > limits.STORED_RECORD:
+        yield OVERLONG
+    elif any(parts):
         yield b"".join(parts)

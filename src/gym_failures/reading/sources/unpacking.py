@@ -1,7 +1,8 @@
 """Compressed bytes, unpacked while they are read: gzip (RFC 1952) and Zstandard (RFC 8878).
 
-A file that was cut gives all that is before the cut. No more is unpacked at once than `limits.READ_BLOCK`, so a small
-file that unpacks to a huge one costs time and no memory.
+A file that was cut gives all that is before the cut. No more is unpacked at once than `limits.READ_BLOCK`: what a small
+file that unpacks to a huge one costs is time, and of memory what whoever reads it keeps, which is at most a line of
+`limits.STORED_RECORD` or a document of `limits.STORED_DOCUMENT`.
 """
 
 import zlib
