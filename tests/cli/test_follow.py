@@ -25,7 +25,7 @@ def line(number):
 
 @contextmanager
 def following(*arguments):
-    """Run the command within the block; it is interrupted at the end, and `left` is what it printed then."""
+    """Run the command within the block, and interrupt it; `left` is what it printed then, `complained` what it said."""
     process = subprocess.Popen(
         [COMMAND, "show", "--follow", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -33,7 +33,7 @@ def following(*arguments):
         yield process
     finally:
         process.send_signal(signal.SIGINT)
-        process.left, _ = process.communicate()
+        process.left, process.complained = process.communicate()
 
 
 def _read_until(process, said):
@@ -81,7 +81,7 @@ def test_the_end_counts_each_rollout_once(tmp_path):
         _read_until(process, "rollout r2")
         append(path, as_line(server(9, 1, told(failure("late")), rollout="r1", trace=f"{1:032x}")) + "\n")
         _read_until(process, "rollout r1")
-    assert process.left.endswith("\n2 rollouts failed\n")
+    assert process.left.splitlines()[-1] == "2 rollouts failed"
     assert process.returncode == 1
 
 
@@ -93,11 +93,51 @@ def test_a_folder_that_is_empty_is_waited_for(tmp_path):
         assert "rollout r1" in process.stdout.readline()
 
 
+def test_a_file_with_a_new_name_is_not_read_again(tmp_path):
+    """A file that is renamed in its folder is read on from where it was, and what takes its name from its start."""
+    path = tmp_path / "traces.jsonl"
+    append(path, line(1) + "junk\n")
+    with following("--format", "jsonl", "--quiet", "0", tmp_path) as process:
+        assert json.loads(process.stdout.readline())["key"] == "r1"
+        path.rename(tmp_path / "traces-2026.jsonl")
+        append(tmp_path / "traces-2026.jsonl", line(2))
+        assert json.loads(process.stdout.readline())["key"] == "r2"
+        append(path, line(3))
+        assert json.loads(process.stdout.readline())["key"] == "r3"
+    assert process.complained.count("skipped: ") == 1
+
+
+def test_a_packed_file_that_appears_is_passed_over(tmp_path):
+    """A file in the folder that rotation packs is named once, as skipped, and the others are followed."""
+    path, packed = tmp_path / "b.jsonl", tmp_path / "a.jsonl.gz"
+    append(path, line(1))
+    with following("--format", "jsonl", "--quiet", "0", tmp_path) as process:
+        assert json.loads(process.stdout.readline())["key"] == "r1"
+        packed.write_bytes(b"\x1f\x8b\x08")
+        assert process.stderr.readline() == f"skipped: {packed}: only lines of OTLP JSON can be followed\n"
+        append(path, "junk\n")
+        assert process.stderr.readline().startswith(f"skipped: {path}, line 2: ")
+        append(path, line(3))
+        assert json.loads(process.stdout.readline())["key"] == "r3"
+    assert process.returncode == 0
+
+
+def test_strict_holds_for_what_is_followed(tmp_path):
+    """With --strict the command ends with status 4 where a line could not be read."""
+    path = tmp_path / "1.jsonl"
+    append(path, "junk\n" + line(1))
+    with following("--strict", "--quiet", "0", path) as process:
+        _read_until(process, "rollout r1")
+    assert process.returncode == 4
+
+
 @pytest.mark.parametrize(
-    "arguments", [("-",), ("--jaeger", "http://localhost:16686"), ("--format", "json", "."), ()], ids=str
+    "arguments",
+    [("-",), ("--jaeger", "http://localhost:16686"), ("--format", "json", "."), ("--workers", "2", "."), ()],
+    ids=str,
 )
 def test_what_cannot_be_followed(command, arguments):
-    """Standard input, a Jaeger, nothing, and one document of all that is to come make no sense."""
+    """Standard input, a Jaeger, nothing, one document of all that is to come, and several workers make no sense."""
     ended = command("show", "--follow", *arguments)
     assert (ended.status, ended.output) == (2, "")
     assert "follows files and folders" in ended.errors

@@ -1,7 +1,5 @@
 """Files that are still being written, and traces whose spans are still coming in."""
 
-import os
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,77 +16,92 @@ MODEL = server(2, 1, told(failure("m")), own="m")
 FINE = server(3, None, trace="3" * 32)
 
 
+class Followed:
+    """A file, what was read of it, and what was complained of."""
+
+    def __init__(self, path):
+        """Begin with a file that is empty."""
+        self.path = path
+        self.path.touch()
+        self.tail = Tail()
+        self.skipped = []
+
+    def read(self):
+        """Return what came since the last time."""
+        with self.path.open("rb") as file:
+            return b"".join(self.tail.texts(file, lambda line, _: self.skipped.append(line)))
+
+    def append(self, text):
+        """Write on."""
+        with self.path.open("ab") as file:
+            file.write(text)
+
+
 @pytest.fixture
 def tail(tmp_path):
-    """Give the tail of a file that is not there yet."""
-    return Tail(tmp_path / "traces.jsonl")
-
-
-def read(tail):
-    """Return what came since the last time."""
-    return b"".join(tail.texts())
-
-
-def append(tail, text):
-    """Write on."""
-    with tail.path.open("ab") as file:
-        file.write(text)
-
-
-def test_a_file_that_is_not_there_yet(tail):
-    """A file may appear later; until then it has no lines."""
-    assert (read(tail), tail.start()) == (b"", b"")
-    append(tail, b"one\n")
-    assert (read(tail), tail.lines) == (b"one\n", 1)
+    """Give the tail of an empty file."""
+    return Followed(tmp_path / "traces.jsonl")
 
 
 def test_a_line_is_read_once_its_end_has_come(tail):
     """A line that is being written is left alone until it ends, and no line is read twice."""
-    append(tail, b"one\ntw")
-    assert read(tail) == b"one\n"
-    assert read(tail) == b""
-    append(tail, b"o\nthree\n")
-    assert read(tail) == b"two\nthree\n"
-    assert tail.lines == 3
+    tail.append(b"one\ntw")
+    assert tail.read() == b"one\n"
+    assert tail.read() == b""
+    tail.append(b"o\nthree\n")
+    assert tail.read() == b"two\nthree\n"
+    assert tail.tail.lines == 3
 
 
 def test_lines_longer_than_a_block(tail):
     """A line may be longer than what is read at once."""
     long = b"x" * (3 * limits.READ_BLOCK) + b"\n"
-    append(tail, b"one\n" + long + b"two\n" + long[:-1])
-    assert read(tail) == b"one\n" + long + b"two\n"
-    append(tail, b"\n")
-    assert read(tail) == long
+    tail.append(b"one\n" + long + b"two\n" + long[:-1])
+    assert tail.read() == b"one\n" + long + b"two\n"
+    tail.append(b"\n")
+    assert tail.read() == long
 
 
 @given(st.lists(st.binary(max_size=10), max_size=5))
 def test_pieces_make_the_file(tmp_path_factory, pieces):
     """However a file is written, what is read of it is its whole lines."""
-    tail = Tail(tmp_path_factory.mktemp("tail") / "file")
+    tail = Followed(tmp_path_factory.mktemp("tail") / "file")
     found = b""
     for piece in pieces:
-        append(tail, piece)
-        found += read(tail)
+        tail.append(piece)
+        found += tail.read()
     whole, end, _ = b"".join(pieces).rpartition(b"\n")
     assert found == whole + end
 
 
 def test_a_file_that_was_truncated_is_read_anew(tail):
     """A file that is shorter than it was begins again."""
-    append(tail, b"one\ntwo\n")
-    read(tail)
+    tail.append(b"one\ntwo\n")
+    tail.read()
     tail.path.write_bytes(b"new\n")
-    assert (read(tail), tail.lines) == (b"new\n", 1)
+    assert (tail.read(), tail.tail.lines) == (b"new\n", 1)
 
 
-def test_a_file_that_was_rotated_is_read_anew(tail):
-    """Another file of the same name begins at its start, however long it is."""
-    append(tail, b"one\n")
-    read(tail)
-    other = tail.path.with_suffix(".new")
-    other.write_bytes(b"two\nthree\n")
-    os.replace(other, tail.path)  # noqa: PTH105 - what log rotation does
-    assert read(tail) == b"two\nthree\n"
+def test_a_file_that_was_written_anew_is_read_anew(tail):
+    """A file whose number is that of one which is gone begins at its start, however long it is."""
+    tail.append(b"one\n")
+    tail.read()
+    tail.path.write_bytes(b"two\nthree\n")
+    assert (tail.read(), tail.tail.lines) == (b"two\nthree\n", 2)
+
+
+def test_a_line_that_never_ends_is_passed_over(tail, monkeypatch):
+    """Of a line that is too long nothing is held, it is complained of once, and what comes after it is read."""
+    monkeypatch.setattr(limits, "STORED_RECORD", 10)
+    tail.append(b"one\n" + b"x" * 11)
+    assert (tail.read(), tail.skipped) == (b"one\n", [2])
+    tail.append(b"x" * 11)
+    assert (tail.read(), tail.skipped) == (b"", [2])
+    tail.append(b"x\nthree\n" + b"x" * 10)
+    assert (tail.read(), tail.skipped) == (b"three\n", [2])
+    assert tail.tail.lines == 3
+    tail.append(b"\n")
+    assert tail.read() == b"x" * 10 + b"\n"
 
 
 def keys(reports):

@@ -1,7 +1,9 @@
 """Files that are still being written: what fails is shown as it appears."""
 
+import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from io import BufferedReader
 from pathlib import Path
 
 import typer
@@ -17,50 +19,83 @@ from gym_failures.reading.sources.paths import NothingThereError, expanded
 from gym_failures.reading.sources.tail import Tail
 from gym_failures.reading.window import Window
 
+_ONLY_LINES = "only lines of OTLP JSON can be followed"
+
 
 def follow(
     files: Sequence[Path], unit: Unit, choice: Choice, *, quiet: float, show: Callable[[RebuiltReport], None]
-) -> None:
-    """Show each report of `choice` that is new, until Ctrl-C; then what is left, though it may not be whole."""
+) -> int:
+    """Show each report of `choice` that is new, until Ctrl-C; then what is left, though it may not be whole.
+
+    Returns how much could not be read.
+    """
     window = Window(by=unit.value, quiet=quiet)
-    tails: dict[Path, Tail] = {}
+    followed = _Followed(files, window)
     try:
         while True:
-            for tail in _tails(files, tails):
-                _read(tail, window)
+            followed.read()
             for report in choice.of(window.ready(time.monotonic())):
                 show(report)
             time.sleep(limits.FOLLOW_EVERY)
     except KeyboardInterrupt:
         for report in choice.of(window.rest()):
             show(report)
+    return followed.skips
 
 
-def _tails(files: Sequence[Path], known: dict[Path, Tail]) -> Iterator[Tail]:
-    """Yield what to read of every file that is there by now; the first time, say where nothing is yet."""
-    for given in files:
-        try:
-            paths = expanded([given])
-        except NothingThereError as error:
-            if not known:
-                err().print(f"gym-failures: {plain(str(error))}; waiting", markup=False)
-            continue
-        for path in paths:
-            if path not in known:
-                known[path] = Tail(path)
-            yield known[path]
+class _Followed:
+    """The files that are followed, each known by its device and its number there, which a new name leaves."""
 
+    def __init__(self, files: Sequence[Path], window: Window) -> None:
+        self.skips = 0
+        self._files = files
+        self._window = window
+        self._tails: dict[tuple[int, int], Tail] = {}
+        self._passed: set[tuple[int, int]] = set()
+        self._awaited: set[Path] = set()
 
-def _read(tail: Tail, window: Window) -> None:
-    with needs("reading"):
-        from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - so that what is missing can be named
-        from gym_failures.reading.sources.contents import is_lines  # noqa: PLC0415 - as above
+    def read(self) -> None:
+        """Read what came since the last time, of the files that are there by now."""
+        for given in self._files:
+            try:
+                paths = expanded([given])
+            except NothingThereError as error:
+                if given not in self._awaited:
+                    err().print(f"gym-failures: {plain(str(error))}; waiting", markup=False)
+                self._awaited.add(given)
+                continue
+            for path in paths:
+                try:
+                    file = path.open("rb")
+                except FileNotFoundError:
+                    continue
+                with file:
+                    self._read(file, path, is_named=path == given)
 
-    if tail.lines == 0 and not is_lines(tail.start()):
-        err().print(f"gym-failures: {plain(str(tail.path))}: only lines of OTLP JSON can be followed", markup=False)
-        raise typer.Exit(exits.USAGE)
-    for text in tail.texts():
+    def _read(self, file: BufferedReader, path: Path, *, is_named: bool) -> None:
+        with needs("reading"):
+            from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - to name what is missing
+            from gym_failures.reading.sources.contents import is_lines  # noqa: PLC0415 - as above
+
+        status = os.fstat(file.fileno())
+        key = status.st_dev, status.st_ino
+        tail = self._tails.setdefault(key, Tail())
+        if tail.find(file) == 0 and not is_lines(file.peek(limits.RECOGNISED_START)[: limits.RECOGNISED_START]):
+            if is_named:
+                err().print(f"gym-failures: {plain(str(path))}: {_ONLY_LINES}", markup=False)
+                raise typer.Exit(exits.USAGE)
+            if key not in self._passed:
+                self._passed.add(key)
+                self._skipped([Skip(0, _ONLY_LINES, str(path))], 1)
+            return
         tally = Tally()
-        for span in parse_lines([text], tally):
-            window.add(span, time.monotonic())
-        say_skipped([Skip(skip.line + tail.lines, skip.reason, str(tail.path)) for skip in tally.skipped], tally.skips)
+        for text in tail.texts(file, tally.skip):
+            found = Tally()
+            for span in parse_lines([text], found):
+                self._window.add(span, time.monotonic())
+            tally.add(found, after=tail.lines)
+        self._skipped([skip._replace(source=str(path)) for skip in tally.skipped], tally.skips)
+
+    def _skipped(self, skipped: Sequence[Skip], skips: int) -> None:
+        say_skipped(skipped, skips)
+        self.skips += skips

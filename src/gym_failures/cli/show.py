@@ -60,10 +60,12 @@ def show(
         raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
     choice = Choice(kind, boundary, service, rollout, since, until)
     if following:
-        if not files or jaeger is not None or STANDARD_INPUT in files or output is Format.JSON:
-            raise typer.BadParameter("follows files and folders, and prints text or jsonl", param_hint="--follow")
-        failed = _follow(files, choice, by, output, quiet=quiet, recovered=recovered)
-        end(0, strict=False, failed=exit_code and failed > 0)
+        if not files or jaeger is not None or STANDARD_INPUT in files or output is Format.JSON or workers is not None:
+            raise typer.BadParameter(
+                "follows files and folders, in one process, and prints text or jsonl", param_hint="--follow"
+            )
+        failed, skips = _follow(files, choice, by, output, quiet=quiet, recovered=recovered)
+        end(skips, strict=strict, failed=exit_code and failed > 0)
         return
     with read(files, by, jaeger=jaeger, choice=choice, workers=workers) as reports:
         failed = _print(reports, choice, by, output, recovered=recovered)
@@ -90,8 +92,10 @@ def _print(reports: StoredReports, choice: Choice, unit: Unit, output: Format, *
     return number
 
 
-def _follow(files: Sequence[Path], choice: Choice, unit: Unit, output: Format, *, quiet: float, recovered: bool) -> int:
-    """Print what is chosen as it appears, and how many there were in the end; return how many failed."""
+def _follow(
+    files: Sequence[Path], choice: Choice, unit: Unit, output: Format, *, quiet: float, recovered: bool
+) -> tuple[int, int]:
+    """Print what is chosen as it appears, and in the end how many; return how many failed, and what was skipped."""
     console = out()
     ended: dict[tuple[str | None, str], bool] = {}
 
@@ -105,12 +109,12 @@ def _follow(files: Sequence[Path], choice: Choice, unit: Unit, output: Format, *
             console.print(tree_of(report, unit.value))
             console.print()
 
-    follow(files, unit, choice, quiet=quiet, show=print_one)
+    skips = follow(files, unit, choice, quiet=quiet, show=print_one)
     failed = {key or trace_id for (key, trace_id), has_failed in ended.items() if has_failed}
     if output is Format.TEXT:
         fine = {key or trace_id for key, trace_id in ended} - failed
         _print_summary(console, len(failed), len(fine), unit, recovered=recovered)
-    return len(failed)
+    return len(failed), skips
 
 
 def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, *, recovered: bool) -> int:
