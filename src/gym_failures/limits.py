@@ -206,6 +206,10 @@ BATCH_SPANS: Final = 5_000
 FOLLOWED_SPANS: Final = 50_000
 """Spans that are held of files which are still being written, in spans; ours: at 2 KB each, some 100 MB."""
 
+FOLLOWED_AGAIN: Final = 1_000
+"""Spans of one trace that are put together again in a second, in spans; ours: a trace that goes on for hours takes a
+small part of one core, however large it is."""
+
 FOLLOW_EVERY: Final = 1.0
 """How often such files are looked at, in seconds; ours."""
 

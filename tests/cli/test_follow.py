@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spans import failure, server, told
+from gym_failures import limits
+from tests.spans import failure, server, span, told
 from tests.stored import as_line
 
 COMMAND = Path(sys.executable).with_name("gym-failures")
@@ -119,6 +120,18 @@ def test_a_packed_file_that_appears_is_passed_over(tmp_path):
         assert process.stderr.readline().startswith(f"skipped: {path}, line 2: ")
         append(path, line(3))
         assert json.loads(process.stdout.readline())["key"] == "r3"
+    assert process.returncode == 0
+
+
+def test_one_trace_that_is_too_large(tmp_path):
+    """Of a trace that alone has more spans than are held, what failed is shown, and what was forgotten is said."""
+    path = tmp_path / "1.jsonl"
+    quiet = as_line(span(0xF00000, None, trace=f"{1:032x}")) + "\n"
+    append(path, line(1))
+    append(path, "".join(quiet.replace("f00000", f"{number:06x}") for number in range(2, limits.FOLLOWED_SPANS + 2)))
+    with following("--quiet", "3600", path) as process:
+        assert "rollout r1" in process.stdout.readline()
+    assert process.complained.startswith(f"gym-failures: trace {1:032x} has more than 50,000 spans; it is shown, ")
     assert process.returncode == 0
 
 

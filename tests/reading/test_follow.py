@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_failures import limits
-from gym_failures.reading import rebuild
+from gym_failures.reading import Tally, rebuild
+from gym_failures.reading.otlp_json import parse_lines
 from gym_failures.reading.sources.tail import Tail
 from gym_failures.reading.window import Window
 from tests.spans import failure, relayed, server, span, told
+from tests.stored import as_line
 from tests.strategies import stored_spans
 
 AGENT = server(1, None, relayed(failure("m")), told(failure("a", "m"), at=1), own="a")
@@ -104,6 +106,11 @@ def test_a_line_that_never_ends_is_passed_over(tail, monkeypatch):
     assert tail.read() == b"x" * 10 + b"\n"
 
 
+def window_of(by, **settings):
+    """Return a window in which no trace alone is too large."""
+    return Window(by=by, cut=pytest.fail, **settings)
+
+
 def keys(reports):
     """Return the ids of the events of each report."""
     return [[*report.report.events] for report in reports]
@@ -111,7 +118,7 @@ def keys(reports):
 
 def test_a_trace_is_given_when_it_is_quiet():
     """Until no span has come for a while, nothing is given; then each report once."""
-    window = Window(by="trace", quiet=6)
+    window = window_of("trace", quiet=6)
     window.add(MODEL, 0.0)
     assert keys(window.ready(5.9)) == []
     window.add(AGENT, 5.9)
@@ -122,7 +129,7 @@ def test_a_trace_is_given_when_it_is_quiet():
 
 def test_a_trace_is_given_again_when_it_changed():
     """What comes late changes the report, which is given again; what changes nothing is not."""
-    window = Window(by="request", quiet=1)
+    window = window_of("request", quiet=1)
     window.add(MODEL, 0.0)
     assert keys(window.ready(1.0)) == [["m"]]
     window.add(AGENT, 2.0)
@@ -133,7 +140,7 @@ def test_a_trace_is_given_again_when_it_changed():
 
 def test_what_is_left_is_given_in_the_end():
     """At the end traces are given that were not quiet yet."""
-    window = Window(by="trace", quiet=60)
+    window = window_of("trace", quiet=60)
     window.add(MODEL, 0.0)
     window.add(FINE, 0.0)
     assert keys(window.rest()) == [["m"]]
@@ -142,7 +149,7 @@ def test_what_is_left_is_given_in_the_end():
 
 def test_what_is_held_is_bounded():
     """Of more spans than may be held the oldest traces are forgotten, and what they told is given first."""
-    window = Window(by="trace", quiet=60, most=10)
+    window = window_of("trace", quiet=60, most=10)
     for number in range(1, 101):
         trace = f"{number:032x}"
         window.add(server(1, None, told(failure(f"f{number}")), own=f"f{number}", trace=trace), float(number))
@@ -150,19 +157,61 @@ def test_what_is_held_is_bounded():
     assert keys(window.ready(100.0)) == [[f"f{number}"] for number in range(1, 91)]
 
 
-def test_one_trace_beyond_the_bound_is_held():
-    """A trace alone is held whole, however large it is."""
-    window = Window(by="trace", quiet=0, most=10)
-    for number in range(2, 50):
+def test_one_trace_beyond_the_bound_keeps_what_tells():
+    """Of a trace alone beyond the bound what it told is given, and only spans that tell of failures are kept."""
+    cut = []
+    window = Window(by="trace", quiet=0, most=10, cut=cut.append)
+    window.add(MODEL, 0.0)
+    for number in range(3, 50):
+        (quiet,) = parse_lines([as_line(span(number, 1))], Tally())
+        window.add(quiet, 0.0)
+        assert window._held <= 10
+    assert set(cut) == {MODEL.trace_id}
+    assert keys(window.due()) == [["m"]]
+    window.add(AGENT, 1.0)
+    assert keys(window.rest()) == [["m", "a"]]
+
+
+def test_one_trace_of_many_failures_begins_anew():
+    """Where what tells of failures takes more than half of the bound itself, it is given and forgotten too."""
+    cut = []
+    window = Window(by="trace", quiet=0, most=10, cut=cut.append)
+    for number in range(1, 34):
+        window.add(server(number, None, told(failure(f"f{number}"))), 0.0)
+        assert window._held <= 10
+    given = [event for report in keys(window.rest()) for event in report]
+    assert sorted(given) == sorted(f"f{number}" for number in range(1, 34))
+    assert len(cut) == 3
+
+
+def test_what_an_interrupt_broke_off_is_given_again():
+    """A report that was being shown when Ctrl-C came, and those after it, are given in the end."""
+    window = window_of("request", quiet=0)
+    for number in (1, 2, 3):
+        window.add(server(number, None, told(failure(f"f{number}"))), 0.0)
+    shown = window.ready(0.0)
+    assert keys([next(shown), next(shown)]) == [["f1"], ["f2"]]
+    shown.close()
+    assert keys(window.rest()) == [["f2"], ["f3"]]
+
+
+def test_a_large_trace_is_not_put_together_at_each_pause(monkeypatch):
+    """A trace that changed is given again, the later the more spans it has."""
+    monkeypatch.setattr(limits, "FOLLOWED_AGAIN", 1)
+    window = window_of("trace", quiet=1)
+    for number in range(3, 12):
         window.add(span(number, 1), 0.0)
     window.add(MODEL, 0.0)
-    assert keys(window.ready(0.0)) == [["m"]]
+    assert keys(window.ready(1.0)) == [["m"]]
+    window.add(AGENT, 2.0)
+    assert keys(window.ready(10.9)) == []
+    assert keys(window.ready(11.0)) == [["m", "a"]]
 
 
 @given(stored_spans(), st.sampled_from(["trace", "request", "rollout"]))
 def test_in_the_end_everything_was_given(spans, by):
     """Whatever came, what is given in the end is what is rebuilt of each trace."""
-    window = Window(by=by, quiet=1)
+    window = window_of(by, quiet=1)
     for record in spans:
         window.add(record, 0.0)
     latest_first = dict.fromkeys(record.trace_id for record in reversed(spans))

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
@@ -29,11 +29,13 @@ def follow(
 
     Returns how much could not be read.
     """
-    window = Window(by=unit.value, quiet=quiet)
+    window = Window(by=unit.value, quiet=quiet, cut=_say_cut)
     followed = _Followed(files, window)
     try:
         while True:
-            followed.read()
+            for _ in followed.texts():
+                for report in choice.of(window.due()):
+                    show(report)
             for report in choice.of(window.ready(time.monotonic())):
                 show(report)
             time.sleep(limits.FOLLOW_EVERY)
@@ -41,6 +43,15 @@ def follow(
         for report in choice.of(window.rest()):
             show(report)
     return followed.skips
+
+
+def _say_cut(trace_id: str) -> None:
+    most = f"{limits.FOLLOWED_SPANS:,}"
+    err().print(
+        f"gym-failures: trace {trace_id} has more than {most} spans; it is shown, and of its spans until "
+        "now at most the failures are held",
+        markup=False,
+    )
 
 
 class _Followed:
@@ -54,8 +65,8 @@ class _Followed:
         self._passed: set[tuple[int, int]] = set()
         self._awaited: set[Path] = set()
 
-    def read(self) -> None:
-        """Read what came since the last time, of the files that are there by now."""
+    def texts(self) -> Iterator[None]:
+        """Read what came since the last time, of the files that are there by now, a text at each step."""
         for given in self._files:
             try:
                 paths = expanded([given])
@@ -70,9 +81,9 @@ class _Followed:
                 except FileNotFoundError:
                     continue
                 with file:
-                    self._read(file, path, is_named=path == given)
+                    yield from self._texts(file, path, is_named=path == given)
 
-    def _read(self, file: BufferedReader, path: Path, *, is_named: bool) -> None:
+    def _texts(self, file: BufferedReader, path: Path, *, is_named: bool) -> Iterator[None]:
         with needs("reading"):
             from gym_failures.reading.otlp_json import parse_lines  # noqa: PLC0415 - to name what is missing
             from gym_failures.reading.sources.contents import is_lines  # noqa: PLC0415 - as above
@@ -94,6 +105,7 @@ class _Followed:
             for span in parse_lines([text], found):
                 self._window.add(span, time.monotonic())
             tally.add(found, after=tail.lines)
+            yield
         self._skipped([skip._replace(source=str(path)) for skip in tally.skipped], tally.skips)
 
     def _skipped(self, skipped: Sequence[Skip], skips: int) -> None:
