@@ -16,6 +16,7 @@ from gym_failures import limits
 from gym_failures.reading import StoredReports, Tally, iter_reports, read_files
 from gym_failures.reading.scan import Intake, take_in
 from gym_failures.reading.shelf import Shelf
+from gym_failures.reading.sources.noted import Noted
 from gym_failures.reading.sources.parts import blocks_of, cut
 from gym_failures.reading.workers import failing_in, found_in, several
 from tests import strategies
@@ -68,7 +69,7 @@ def read_files_in_parts(path, size):
     """Return the reports of a file that is read in parts, its spans, and what was skipped, all by this process."""
     tallies = {str(path): Tally()}
     shelf = Shelf(by_rollout=False, most=limits.HELD_SPANS, batch=limits.BATCH_SPANS)
-    parts = cut(path, size)
+    parts = cut(Noted.of(path), size)
     traces = {trace_id for part in parts for trace_id in failing_in(part)}
     found = map(partial(found_in, traces=traces, with_census=False), parts)
     take_in({str(path): parts}, found, Intake(shelf, tallies, None))
@@ -83,7 +84,7 @@ def test_parts_are_the_file(lines, last, data):
     with TemporaryDirectory() as folder:
         path = Path(folder) / "traces.jsonl"
         path.write_bytes(text)
-        texts = [b"".join(blocks_of(part)) for part in cut(path, data.draw(st.integers(1, len(text) + 1)))]
+        texts = [b"".join(blocks_of(part)) for part in cut(Noted.of(path), data.draw(st.integers(1, len(text) + 1)))]
     assert b"".join(texts) == text
     assert all(part.endswith(b"\n") for part in texts[:-1])
 
@@ -93,7 +94,7 @@ def test_what_is_not_cut(text, tmp_path):
     """What is not plain lines, each of which can be read without the others, is left whole."""
     path = tmp_path / "traces"
     path.write_bytes(text)
-    assert cut(path, 1) == []
+    assert cut(Noted.of(path), 1) == []
 
 
 def test_a_line_that_is_too_long_to_look_for_its_end(tmp_path, monkeypatch):
@@ -101,7 +102,7 @@ def test_a_line_that_is_too_long_to_look_for_its_end(tmp_path, monkeypatch):
     monkeypatch.setattr(limits, "STORED_RECORD", 100)
     path = tmp_path / "traces.jsonl"
     path.write_bytes(LINE.replace(b"work", b"w" * 1_000) + LINE)
-    (part,) = cut(path, 1)
+    (part,) = cut(Noted.of(path), 1)
     assert (part.start, part.end) == (0, path.stat().st_size)
 
 

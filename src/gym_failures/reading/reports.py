@@ -92,12 +92,12 @@ def read_reports(source: File | Iterable["ReadableSpan | SpanRecord"], *, by: By
 
     `source` is the path of a file, an open one, its text (a str that begins like JSON, or bytes), or spans. A file
     holds OTLP JSON, what the Collector's file exporter writes instead of that (protobuf, or compressed), Jaeger's own
-    JSON, or rows of rollouts, and can be compressed as a whole. It is read twice, and memory grows with its failing
-    traces only. What cannot be read is skipped, counted and logged in one warning, and so are a line over
-    `limits.STORED_RECORD` and a document over `limits.STORED_DOCUMENT`; damage within a record of traces that did not
-    fail may go unnoticed. Raises OSError for a path that cannot be opened, ModuleNotFoundError when text is given
-    without the extra `reading` or a format's own, TypeError for what is no span, and ValueError for a wrong
-    `by`.
+    JSON, or rows of rollouts, and can be compressed as a whole. It is read twice, as far as it goes when that begins,
+    and memory grows with its failing traces only. What cannot be read is skipped, counted and logged in one warning,
+    and so are a line over `limits.STORED_RECORD` and a document over `limits.STORED_DOCUMENT`; damage within a record
+    of traces that did not fail may go unnoticed. Raises OSError for a path that cannot be opened, ModuleNotFoundError
+    when text is given without the extra `reading` or a format's own, TypeError for what is no span, and ValueError for
+    a wrong `by`.
     """
     if not isinstance(source, str | bytes | os.PathLike | IOBase):
         spans = list(source)

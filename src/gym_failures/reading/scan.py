@@ -8,8 +8,9 @@ from gym_failures import limits
 from gym_failures.reading.census import Census
 from gym_failures.reading.model import Tally
 from gym_failures.reading.shelf import Shelf
-from gym_failures.reading.sources.files import File, Watch, is_path
-from gym_failures.reading.spans import See, failing_traces_in, held, spans_in
+from gym_failures.reading.sources.files import File, Watch
+from gym_failures.reading.sources.noted import REPLACED, Noted
+from gym_failures.reading.spans import Readable, See, failing_traces_in, held, spans_in
 
 if TYPE_CHECKING:
     from gym_failures.reading.sources.parts import Part
@@ -36,7 +37,8 @@ def scan(sources: Mapping[str, File], intake: Intake, *, workers: int = 1, watch
     """Read the spans of all traces in which anything failed in any of `sources`.
 
     With more `workers` than one, so many processes read files of lines in parts, and this one what cannot be cut.
-    `watch` is told how much is read of files, each of which is read twice.
+    `watch` is told how much is read of files, each of which is read twice, and both times as far as it goes now; one
+    that is replaced meanwhile is a skip.
     """
     with held(sources) as readable:
         if workers > 1:
@@ -47,11 +49,11 @@ def scan(sources: Mapping[str, File], intake: Intake, *, workers: int = 1, watch
             intake.shelf.add(span)
 
 
-def _scan_together(sources: Mapping[str, File], intake: Intake, workers: int, watch: Watch | None) -> None:
+def _scan_together(sources: Mapping[str, Readable], intake: Intake, workers: int, watch: Watch | None) -> None:
     from gym_failures.reading.sources.parts import cut  # noqa: PLC0415 - text needs an extra, spans do not
     from gym_failures.reading.workers import failing_in, found_in, several  # noqa: PLC0415 - as above
 
-    parts = {name: cut(source, limits.PART_BYTES) for name, source in sources.items() if is_path(source)}
+    parts = {name: cut(source, limits.PART_BYTES) for name, source in sources.items() if isinstance(source, Noted)}
     left = {name: source for name, source in sources.items() if not parts.get(name)}
     every = [part for some in parts.values() for part in some]
     with several(workers, failing_in) as run:
@@ -77,14 +79,17 @@ def take_in(
     """
     census = intake.census
     for name, some in parts.items():
-        lines = 0
+        lines, was_replaced = 0, False
         for part in some:
             one = next(found)
             intake.tallies[name].add(one.tally, after=lines)
             lines += one.lines
+            was_replaced |= one.was_replaced
             for bundle in one.bundles:
                 intake.shelf.put(bundle)
             if census is not None and one.census is not None:
                 census.add(one.census)
             if watch is not None:
                 watch(part.end - part.start)
+        if was_replaced:
+            intake.tallies[name].skip(0, REPLACED)

@@ -5,7 +5,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
@@ -16,6 +16,7 @@ from gym_failures.reading.model import Span, Tally
 from gym_failures.reading.otlp_json import failing_traces, parse_lines
 from gym_failures.reading.search import count
 from gym_failures.reading.shelf import Bundle, bundle_of
+from gym_failures.reading.sources.noted import ReplacedError
 from gym_failures.reading.sources.parts import Part, blocks_of
 
 T = TypeVar("T")
@@ -32,11 +33,15 @@ class Found:
     bundles: list[Bundle] = field(default_factory=list)
     """The spans of failing traces."""
     census: Census | None = None
+    was_replaced: bool = False
+    """Whether its file was, so that not all of the part could be read."""
 
 
 def failing_in(part: Part) -> Collection[str]:
     """Return the ids of the traces in which a span of `part` tells of a failure, and perhaps of some that look so."""
-    return failing_traces(blocks_of(part), is_start=part.start == 0)
+    with suppress(ReplacedError):  # told of by `found_in`
+        return failing_traces(blocks_of(part), is_start=part.start == 0)
+    return ()
 
 
 def found_in(part: Part, traces: Collection[str], *, with_census: bool) -> Found:
@@ -45,9 +50,12 @@ def found_in(part: Part, traces: Collection[str], *, with_census: bool) -> Found
     held: dict[str, list[Span]] = {}
 
     def texts() -> Iterator[bytes]:
-        for text in blocks_of(part):
-            found.lines += count(text, b"\n")
-            yield text
+        try:
+            for text in blocks_of(part):
+                found.lines += count(text, b"\n")
+                yield text
+        except ReplacedError:
+            found.was_replaced = True
 
     wanted = None if with_census else traces
     for span in parse_lines(texts(), found.tally, traces=wanted, is_start=part.start == 0):

@@ -3,8 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from io import BufferedReader, BytesIO, FileIO, IOBase
-from pathlib import Path
+from io import BytesIO, IOBase
 from tempfile import TemporaryFile
 from typing import TypeGuard
 
@@ -27,39 +26,21 @@ def is_path(source: File) -> TypeGuard[str | os.PathLike[str]]:
 
 
 @contextmanager
-def opened(source: File, watch: Watch | None = None) -> Iterator[IOBase]:
-    """Open `source` for reading lines, at a place that one can seek back to.
+def opened(source: bytes | str | IOBase) -> Iterator[IOBase]:
+    """Open a text, or a file that is open, for reading lines, at a place that one can seek back to.
 
     An open file is read from where it stands and left open; one that cannot seek, such as a pipe, is copied to disk
-    first. How far one is in a file that is given by its path, `watch` is told. Raises OSError for a path that cannot be
-    opened.
+    first.
     """
-    if isinstance(source, IOBase):
-        if source.seekable():
-            yield source
-            return
+    if isinstance(source, bytes | str):
+        yield BytesIO(as_bytes(source))
+    elif source.seekable():
+        yield source
+    else:
         with TemporaryFile() as copy:
             copy.writelines(map(as_bytes, source))
             copy.seek(0)
             yield copy
-    elif isinstance(source, bytes) or (isinstance(source, str) and not is_path(source)):
-        yield BytesIO(as_bytes(source))
-    else:
-        with _Watched(FileIO(source), watch) if watch else Path(source).open("rb") as file:
-            yield file
-
-
-class _Watched(BufferedReader):
-    """A file that tells how much is read of it."""
-
-    def __init__(self, raw: FileIO, watch: Watch) -> None:
-        super().__init__(raw)
-        self._watch = watch
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        read = super().read(size)
-        self._watch(len(read))
-        return read
 
 
 def blocks(file: IOBase | Stream) -> Iterator[bytes]:
