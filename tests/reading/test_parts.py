@@ -149,6 +149,14 @@ def test_a_file_that_is_not_there(tmp_path):
     assert raised.value.filename == str(tmp_path / "gone.jsonl")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_is_no_file(tmp_path, workers):
+    """What has no end that could be noted, such as a folder, is opened all the same, and what that raises is raised."""
+    with pytest.raises(IsADirectoryError) as raised:
+        iter_reports([tmp_path], workers=workers)
+    assert raised.value.filename == str(tmp_path)
+
+
 def test_ctrl_c_is_for_the_first_process():
     """A terminal interrupts all processes at once; those that only read leave it to the one that was asked."""
     before = signal.getsignal(signal.SIGINT)
