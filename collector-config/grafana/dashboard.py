@@ -133,25 +133,25 @@ def _telemetry() -> list[Panel]:
         ),
         _lines(
             "Parts of failures dropped by servers",
-            "sum by (service_name, reason) (rate(gym_failures_dropped_total[$__rate_interval]))",
+            "gym:failures_dropped:increase5m",
             "{{service_name}}: {{reason}}",
-            "Reports say that they are incomplete where that matters.",
+            "Within five minutes. Reports say that they are incomplete where that matters.",
         ),
         _lines(
             "Reports refused by servers",
-            "sum by (service_name, reason) (rate(gym_failures_header_decode_errors_total[$__rate_interval]))",
+            "gym:reports_refused:increase5m",
             "{{service_name}}: {{reason}}",
-            "A peer of another version, or a proxy that changes headers.",
+            "Within five minutes. A peer of another version, or a proxy that changes headers.",
         ),
     ]
 
 
 def _counted_in_range() -> table.Panel:
     counter = f"gym_failures_total{{{CHOSEN}}}"
-    # A process is a series that only grows: its largest value, less the largest from before, also where it was born or
-    # ended within the range. increase() knows nothing of the value that a series is born with.
+    # A process is a series that only grows: its largest value, less the largest of the day before, also where it was
+    # born or ended within the range. increase() knows nothing of the value that a series is born with.
     most = f"max_over_time({counter}[$__range])"
-    counted = f"{most} - max_over_time({counter}[$__range] offset $__range) or {most}"
+    counted = f"{most} - max_over_time({counter}[1d] offset $__range) or {most}"
     query = _query(
         f"sort_desc(round(sum by (failure_kind, failure_boundary, failure_stage, service_name) ({counted})) > 0)", ""
     )

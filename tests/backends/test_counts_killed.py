@@ -127,10 +127,10 @@ def test_a_count_that_comes_too_late_stops_no_other(programs, eventually):
     assert prometheus.query(arrived) == [({"service_name": "late"}, 1)]
 
 
-def one_sample(name, time_ns, description=""):
+def one_sample(name, time_ns, description="", temporality=AggregationTemporality.CUMULATIVE):
     """Return one sample of a counter that nothing else counts, of a time in nanoseconds since the epoch."""
     point = NumberDataPoint(attributes={}, start_time_unix_nano=time_ns, time_unix_nano=time_ns, value=1)
-    counter = Sum([point], AggregationTemporality.CUMULATIVE, is_monotonic=True)
+    counter = Sum([point], temporality, is_monotonic=True)
     metric = Metric(name, description, unit="1", data=counter)
     scope = ScopeMetrics(InstrumentationScope("late"), [metric], "")
     return MetricsData([ResourceMetrics(Resource({"service.name": name}), [scope], "")])

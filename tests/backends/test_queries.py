@@ -30,6 +30,7 @@ LIVES = {
     "older than an hour, ended within it": ("10x120 14x10", 4),
     "ended before the hour": ("5x100", 0),
     "cut off for half an hour": ("20x110 _x30 23x40", 3),
+    "cut off for more than two hours": ("20x10 _x130 23x40", 3),
 }
 """Values of a process's counter, and how many of its failures were within the last hour."""
 
