@@ -160,16 +160,16 @@ def test_what_is_no_file(tmp_path, workers):
 def test_ctrl_c_is_for_the_first_process():
     """A terminal interrupts all processes at once; those that only read leave it to the one that was asked."""
     before = signal.getsignal(signal.SIGINT)
-    with several(1, signal.getsignal) as run:
-        assert [*run([signal.SIGINT])] == [signal.SIG_IGN]
+    with several(1) as run:
+        assert [*run(signal.getsignal, [signal.SIGINT])] == [signal.SIG_IGN]
     assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_how_far_several_are_ahead():
     """However slowly results are taken, no more things are begun than there are workers and one, and order is kept."""
     things = count()
-    with several(2, abs) as run:
-        results = run(things)
+    with several(2) as run:
+        results = run(abs, things)
         assert next(things) == 3
         assert [next(results) for _ in range(3)] == [0, 1, 2]
         assert next(things) == 7
@@ -191,8 +191,8 @@ class Work:
 
 
 def test_what_workers_hold_is_sent_once():
-    """What all workers have to know, such as the traces that failed, goes to each once, and not with each part."""
+    """What all workers have to know, such as the traces that failed, is packed once, and not for each part."""
     Work.sent = 0
-    with several(2, Work()) as run:
-        assert [*run(range(20))] == [*range(20)]
-    assert Work.sent == 2
+    with several(2) as run:
+        assert [*run(Work(), range(20))] == [*range(20)]
+    assert Work.sent == 1

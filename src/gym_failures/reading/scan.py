@@ -56,15 +56,14 @@ def _scan_together(sources: Mapping[str, Readable], intake: Intake, workers: int
     parts = {name: cut(source, limits.PART_BYTES) for name, source in sources.items() if isinstance(source, Noted)}
     left = {name: source for name, source in sources.items() if not parts.get(name)}
     every = [part for some in parts.values() for part in some]
-    with several(workers, failing_in) as run:
-        failing = run(every)
+    with several(workers) as run:
+        failing = run(failing_in, every)
         traces = failing_traces_in(left, watch)
         for part, telling in zip(every, failing, strict=True):
             traces.update(telling)
             if watch is not None:
                 watch(part.end - part.start)
-    with several(workers, partial(found_in, traces=traces, with_census=intake.census is not None)) as run_again:
-        found = run_again(every)
+        found = run(partial(found_in, traces=traces, with_census=intake.census is not None), every)
         for _, span in spans_in(left, intake.tallies, traces, see=intake.see, watch=watch):
             intake.shelf.add(span)
         take_in(parts, found, intake, watch)

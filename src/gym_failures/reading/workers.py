@@ -1,5 +1,6 @@
 """Parts of large files, read by several processes at once."""
 
+import pickle
 import signal
 import threading
 from collections import deque
@@ -7,8 +8,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import count as count_up
 from itertools import islice
 from multiprocessing import get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from gym_failures.reading.census import Census
@@ -69,44 +74,47 @@ def found_in(part: Part, traces: Collection[str], *, with_census: bool) -> Found
 
 
 @contextmanager
-def several(workers: int, work: Callable[[T], R]) -> Iterator[Callable[[Iterable[T]], Iterator[R]]]:
-    """Give what `map` with `work` is, done by so many processes; what nobody waits for any more is not begun.
+def several(workers: int) -> Iterator[Callable[[Callable[[T], R], Iterable[T]], Iterator[R]]]:
+    """Give a `map` that so many processes work for; what nobody waits for any more is not begun.
 
-    Each is given `work` once, with all that it holds. They are at most `workers` + 1 things ahead of the last result
-    that was taken. They are new ones (`spawn`), because a process that has threads cannot be copied: so a program that
-    asks for them has to keep what it does when it is imported as a module behind `if __name__ == "__main__"`.
+    Each reads what is to be done once, with all that it holds, from a file. They are at most `workers` + 1 things ahead
+    of the last result that was taken. They are new ones (`spawn`), because a process that has threads cannot be copied:
+    so a program that asks for them has to keep what it does when it is imported as a module behind
+    `if __name__ == "__main__"`.
     """
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_learn, initargs=(work,))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"))
+    numbers = count_up()
 
-    def run(things: Iterable[T]) -> Iterator[R]:
+    def run(work: Callable[[T], R], things: Iterable[T]) -> Iterator[R]:
+        path = Path(folder, str(next(numbers)))
+        path.write_bytes(pickle.dumps(work, pickle.HIGHEST_PROTOCOL))
         left = iter(things)
         with _without_interrupts():  # processes are started when they are given the first thing
-            begun = deque(pool.submit(_do, thing) for thing in islice(left, workers + 1))
+            begun = deque(pool.submit(_do, path, thing) for thing in islice(left, workers + 1))
 
         def results() -> Iterator[R]:
             while begun:
                 result = begun.popleft().result()
-                begun.extend(pool.submit(_do, thing) for thing in islice(left, 1))
+                begun.extend(pool.submit(_do, path, thing) for thing in islice(left, 1))
                 yield result
 
         return results()
 
-    try:
-        yield run
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with TemporaryDirectory() as folder:
+        try:
+            yield run
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
-_learnt: list[Callable[[Any], Any]] = []
-"""What this process does, if it is one of several."""
+@lru_cache(maxsize=1)
+def _work_in(path: Path) -> Callable[[Any], Any]:
+    work: Callable[[Any], Any] = pickle.loads(path.read_bytes())  # noqa: S301 - of the process that started this one
+    return work
 
 
-def _learn(work: Callable[[Any], Any]) -> None:
-    _learnt.append(work)
-
-
-def _do(thing: Any) -> Any:  # noqa: ANN401 - as `work` has it
-    return _learnt[-1](thing)
+def _do(path: Path, thing: Any) -> Any:  # noqa: ANN401 - as the work has it
+    return _work_in(path)(thing)
 
 
 @contextmanager
