@@ -5,12 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym_failures import limits
-from gym_failures.reading import Tally, rebuild
-from gym_failures.reading.otlp_json import parse_lines
+from gym_failures.reading import rebuild
 from gym_failures.reading.sources.tail import Tail
 from gym_failures.reading.window import Window
 from tests.spans import failure, relayed, server, span, told
-from tests.stored import as_line
 from tests.strategies import stored_spans
 
 AGENT = server(1, None, relayed(failure("m")), told(failure("a", "m"), at=1), own="a")
@@ -163,13 +161,12 @@ def test_one_trace_beyond_the_bound_keeps_what_tells():
     window = Window(by="trace", quiet=0, most=10, cut=cut.append)
     window.add(MODEL, 0.0)
     for number in range(3, 50):
-        (quiet,) = parse_lines([as_line(span(number, 1))], Tally())
-        window.add(quiet, 0.0)
+        window.add(span(number, 1), 0.0)
         assert window._held <= 10
     assert set(cut) == {MODEL.trace_id}
     assert keys(window.due()) == [["m"]]
-    window.add(AGENT, 1.0)
-    assert keys(window.rest()) == [["m", "a"]]
+    window.add(server(60, 1, told(failure("late"), at=1)), 1.0)
+    assert [sorted(events) for events in keys(window.rest())] == [["late", "m"]]
 
 
 def test_one_trace_of_many_failures_begins_anew():

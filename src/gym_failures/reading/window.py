@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from gym_failures import limits
-from gym_failures.reading.model import Span, SpanRecord
+from gym_failures.reading.model import Span
 from gym_failures.reading.rebuild import By, rebuild_stored
 from gym_failures.reading.rebuilt import RebuiltReport
+from gym_failures.reading.witness import witnesses
 
 
 @dataclass(slots=True)
@@ -83,7 +84,7 @@ class Window:
 
     def _keep_telling(self, trace_id: str, trace: _Trace) -> None:
         """Take back what tells of failures, if so little that not every span that comes makes room anew."""
-        trace.spans = [span for span in trace.spans if isinstance(span, SpanRecord)]
+        trace.spans = [witness.span for witness in witnesses(trace.spans)]
         if len(trace.spans) <= self._most // 2:
             self._traces[trace_id] = trace
             self._held += len(trace.spans)
