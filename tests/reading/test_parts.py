@@ -176,23 +176,27 @@ def test_how_far_several_are_ahead():
 
 
 class Work:
-    """Work that holds much, and tells how often it is sent."""
+    """Work that tells how often this process packed and unpacked it."""
 
-    sent = 0
+    packed = unpacked = 0
 
-    def __call__(self, thing):
-        """Return what there is to work on."""
-        return thing
+    def __call__(self, _):
+        """Return how often it was unpacked."""
+        return Work.unpacked
 
-    def __reduce__(self):
-        """Count, and be sent as one that holds nothing."""
-        Work.sent += 1
-        return Work, ()
+    def __getstate__(self):
+        """Count, and hold nothing."""
+        Work.packed += 1
+        return True
+
+    def __setstate__(self, _):
+        """Count."""
+        Work.unpacked += 1
 
 
 def test_what_workers_hold_is_sent_once():
-    """What all workers have to know, such as the traces that failed, is packed once, and not for each part."""
-    Work.sent = 0
+    """What all workers have to know, such as the traces that failed, is packed once, and unpacked once by each."""
+    Work.packed = 0
     with several(2) as run:
-        assert [*run(Work(), range(20))] == [*range(20)]
-    assert Work.sent == 1
+        assert [*run(Work(), range(20))] == [1] * 20
+    assert Work.packed == 1
