@@ -6,7 +6,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import format_trace_id
+from opentelemetry.trace import StatusCode, format_trace_id
 
 from backends.stack import Collector, Jaeger
 from gym_failures import kinds, semconv
@@ -98,6 +98,38 @@ def test_the_largest_message_passes_every_hop(agent, jaeger, eventually):
     assert trace_ids(jaeger.find("large", failure_kind=kinds.JUDGE_FAILED)) == {trace_id}
     prompts = {texts(span).get("prompt", "") for span in spans_of(jaeger.trace(trace_id))}
     assert {prompt.lstrip("x") for prompt in prompts} == {"", "…"}
+
+
+TOO_LONG = "k" * 100_000
+TOO_LONG_IN = {
+    "the text of a status": lambda span: span.set_status(StatusCode.ERROR, TOO_LONG),
+    "the name of a span": lambda span: span.update_name(TOO_LONG),
+    "the name of an event": lambda span: span.add_event(TOO_LONG),
+    "the key of a span's attribute": lambda span: span.set_attribute(TOO_LONG, 1),
+    "the key of an event's attribute": lambda span: span.add_event("e", {TOO_LONG: 1}),
+    "the key of a resource's attribute": lambda _: None,
+    "the name of a scope": lambda _: None,
+    "the version of a scope": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("field", TOO_LONG_IN)
+def test_no_field_is_too_long_for_the_storage(field, agent, gateway, jaeger, eventually):
+    """A span is stored, and its failure with it, whichever of its texts is longer than Badger takes."""
+    name = field.replace(" ", "-")
+    resource = {"service.name": name, **({TOO_LONG: 1} if "resource" in field else {})}
+    provider = TracerProvider(resource=Resource(resource), shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(OTLPSpanExporter(f"{agent.http}/v1/traces")))
+    tracer = provider.get_tracer(
+        TOO_LONG if "name of a scope" in field else "long", TOO_LONG if "version of a scope" in field else ""
+    )
+    with tracer.start_as_current_span("POST /run") as span:
+        span.add_event(semconv.EVENT_NAME, {semconv.FAILURE_KIND: kinds.JUDGE_FAILED})
+        TOO_LONG_IN[field](span)
+    provider.shutdown()
+    trace_id = format_trace_id(span.get_span_context().trace_id)
+    eventually(lambda: trace_ids(jaeger.find(name, failure_kind=kinds.JUDGE_FAILED)), {trace_id})
+    eventually(lambda: queued_bytes(gateway), 0)
 
 
 def queued_bytes(collector):

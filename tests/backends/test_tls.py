@@ -1,7 +1,11 @@
 """TLS from host to host: with `tls.yaml` nothing is taken in clear text, nor from whom the gateway does not know."""
 
 import shutil
+import ssl
 import subprocess
+import threading
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -75,6 +79,44 @@ def test_every_hop_by_tls(tmp_path, authority, receiver, prometheus, eventually)
         failed = {fleet.rollout(failing(kinds.CANCELLED)).trace_id}
         fleet.flush()
         eventually(lambda: trace_ids(jaeger.find("model-tls", failure_kind=kinds.CANCELLED)), failed)
+
+
+SAID = "Basic Z3ltOmd5bQ=="
+"""What the gateway says of itself to the proxy."""
+
+
+def test_prometheus_behind_a_proxy(tmp_path, authority, eventually):
+    """A proxy with a certificate of a private authority gets the gateway's counts, certificate and password."""
+    asked = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self):
+            asked.append((self.headers["Authorization"], self.connection.getpeercert()["subject"][0][0][1]))
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(HTTPStatus.NO_CONTENT)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.file)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(*authority.issue("proxy"))
+    with ThreadingHTTPServer((LOOPBACK, 0), Proxy) as proxy:
+        proxy.socket = context.wrap_socket(proxy.socket, server_side=True)
+        threading.Thread(target=proxy.serve_forever).start()
+        try:
+            to = {"JAEGER": "127.0.0.1:9", "PROMETHEUS": f"https://{LOOPBACK}:{proxy.server_port}/api/v1/write"}
+            settings = {**sender(authority, shown_by=authority), "PROMETHEUS_AUTHORIZATION": SAID}
+            with (
+                Collector("gateway.yaml", tmp_path, to=to, settings=settings) as gateway,
+                running(gateway.http, "proxy") as fleet,
+            ):
+                fleet.rollout(failing(kinds.CANCELLED))
+                fleet.flush()
+                eventually(lambda: set(asked), {(SAID, "sender")})
+        finally:
+            proxy.shutdown()
 
 
 STRANGERS = {
