@@ -55,9 +55,20 @@ def test_an_endpoint_that_cannot_be_used_is_refused(tmp_path, url):
     assert not (tmp_path / "run").exists()
 
 
+def ran(*unsent):
+    """Return what stands for a run: servers whose files are empty, some of which had more to send."""
+
+    def run(folder, **_):
+        (folder / "spans").mkdir()
+        (folder / "spans" / "agent.jsonl").touch()
+        return Run([], 1.0, list(unsent))
+
+    return run
+
+
 def test_a_difference_ends_the_demo_with_status_1(tmp_path, monkeypatch, capsys):
     """Where a reply and its trace differ, the demo says where, and scripts hear of it."""
-    monkeypatch.setattr("gym_failures.demo.run.run", lambda *_, **__: Run([], 1.0, []))
+    monkeypatch.setattr("gym_failures.demo.run.run", ran())
     monkeypatch.setattr(
         "gym_failures.demo.check.compare", lambda *_: Agreement(2, 1, {"abc": ["e1 is in the reply only"]})
     )
@@ -71,7 +82,7 @@ def test_a_difference_ends_the_demo_with_status_1(tmp_path, monkeypatch, capsys)
 
 def test_what_could_not_be_sent_ends_the_demo_with_status_1(tmp_path, monkeypatch, capsys):
     """Where an endpoint did not take everything, the demo names the processes that had more to send."""
-    monkeypatch.setattr("gym_failures.demo.run.run", lambda *_, **__: Run([], 1.0, ["agent", "model"]))
+    monkeypatch.setattr("gym_failures.demo.run.run", ran("agent", "model"))
     monkeypatch.setattr("gym_failures.demo.check.compare", lambda *_: Agreement(1, 1, {}))
     with pytest.raises(SystemExit) as end:
         app(["demo", "--folder", str(tmp_path)])
