@@ -7,9 +7,9 @@ from importlib.util import find_spec
 from typing import Final
 
 from gym_failures.config import Config
-from gym_failures.enabling.first_use import watch
 from gym_failures.enabling.process import Process
 from gym_failures.enabling.tracing import Tracing
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
 
@@ -38,6 +38,7 @@ def enable(
 
     OpenTelemetry's SDK is set up just before the first request, by its own variables, unless the program has set a
     provider by then, or nemo-lens has: theirs is used. Without an endpoint spans go to files in `config.traces`.
+    Raises MissingExtraError without the extra `gym`.
     """
     chosen = Config.from_env() if config is None else config
     if boundary is not None:
@@ -46,6 +47,10 @@ def enable(
         return False
     if _enabled:
         return True
+    try:
+        from gym_failures.enabling.first_use import watch  # noqa: PLC0415 - the name alone needs no extra
+    except ModuleNotFoundError as error:
+        raise MissingExtraError("tracing", error.name or "", "gym") from error
     launched = Process.of(os.environ)
     _enabled.append(Tracing(chosen, Process(server_name or launched.name, server_type or launched.type)))
     watch(_enabled[0])
