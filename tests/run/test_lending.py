@@ -94,10 +94,14 @@ def altered(folder, *, distribution, version):
     """Write down another version of a distribution in the environment that is in `folder`."""
     (site,) = folder.glob("environment/lib/python*/site-packages")
     name = distribution.replace("-", "_")
-    for installed in site.glob(f"{name}-*.dist-info"):
-        installed.unlink()
     metadata = site / f"{name}-{version}.dist-info"
     metadata.mkdir()
+    for installed in site.glob(f"{name}-*.dist-info"):
+        points = installed / "entry_points.txt"
+        if installed.is_symlink() and points.exists():  # the older API finds its parts by them
+            (metadata / points.name).write_text(points.read_text())
+        if installed.is_symlink():
+            installed.unlink()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
 
 

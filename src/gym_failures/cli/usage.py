@@ -18,9 +18,12 @@ class Command(TyperCommand):
         """Write the sections of arguments and of options."""
         for title, kind in (("Arguments", "argument"), ("Options", "option")):
             params = [param for param in self.get_params(ctx) if param.param_type_name == kind]
-            records = [record for param in params if (record := param.get_help_record(ctx)) is not None]
-            if kind == "argument":  # typer puts the type behind the name
-                records = [(name.partition(" <")[0], says) for name, says in records]
+            records = [
+                # What typer makes of an argument's name differs with its version, and can hold the type.
+                (str(param.metavar), record[1]) if kind == "argument" else record
+                for param in params
+                if (record := param.get_help_record(ctx)) is not None
+            ]
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
