@@ -2,7 +2,8 @@
 
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +18,20 @@ settings.register_profile("dev", _TIMELESS)
 # A red gate must be the change's doing, so the gate draws the same examples each time; developing draws new ones.
 settings.register_profile("ci", _TIMELESS, derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_THE_GATE else "dev")
+
+
+def go_without(message: str) -> NoReturn:
+    """Refuse to pass over a missing program in the gate; elsewhere say what is missing, and skip."""
+    if IN_THE_GATE:
+        pytest.fail(message)
+    pytest.skip(message)
+
+
+def give_time(items: Iterable[pytest.Item], folder: str, seconds: int) -> None:
+    """Give each test in a folder the time that real programs need on a busy machine, unless it has its own."""
+    for item in items:
+        if item.path.parent.name == folder and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(seconds))
 
 
 @pytest.fixture

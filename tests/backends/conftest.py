@@ -6,17 +6,15 @@ import pytest
 
 from backends.programs import PROGRAMS, MissingProgramError
 from backends.stack import Collector, Jaeger, Prometheus
-from tests.conftest import IN_THE_GATE
+from tests.conftest import give_time, go_without
 
 ARRIVES_WITHIN = 45.0
 """Longest time in which a span or a count reaches the end of its way, in seconds; ours, ten times what is seen."""
 
 
 def pytest_collection_modifyitems(items):
-    """Give each of these tests the time that real programs need on a busy machine."""
-    for item in items:
-        if item.path.parent.name == "backends" and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(180))
+    """Give each of these tests the time that it needs."""
+    give_time(items, "backends", 180)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,9 +24,7 @@ def programs():
         try:
             program.find()
         except MissingProgramError as missing:
-            if IN_THE_GATE:
-                pytest.fail(str(missing))
-            pytest.skip(str(missing))
+            go_without(str(missing))
 
 
 @pytest.fixture(scope="session")

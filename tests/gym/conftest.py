@@ -3,7 +3,7 @@
 import pytest
 
 from gym_venv import WITH_US, WITHOUT_US, MissingEnvironmentError
-from tests.conftest import IN_THE_GATE
+from tests.conftest import give_time, go_without
 from tests.gym.bed.run import run, run_traced
 
 WAITING_AFTER = 2
@@ -11,10 +11,8 @@ WAITING_AFTER = 2
 
 
 def pytest_collection_modifyitems(items):
-    """Give each of these tests the time that a run of the bed needs on a busy machine."""
-    for item in items:
-        if item.path.parent.name == "gym" and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(600))
+    """Give each of these tests the time that a run of the bed needs."""
+    give_time(items, "gym", 600)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -24,9 +22,7 @@ def environment():
         for needed in (WITH_US, WITHOUT_US):
             needed.python  # noqa: B018 - raises where it is missing
     except MissingEnvironmentError as missing:
-        if IN_THE_GATE:
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
+        go_without(str(missing))
 
 
 @pytest.fixture(scope="session")
