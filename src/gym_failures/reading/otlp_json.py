@@ -63,7 +63,9 @@ def parse_lines(
 
 def begins_document(text: bytes) -> bool:
     """Tell whether a file that begins with `text` is one document which is spread over several lines."""
-    return _DOCUMENT_START.match(text) is not None
+    # That the first line ends with what it opens is asked first: matching goes back over a long line byte by byte.
+    first, _, _ = text.lstrip().partition(b"\n")
+    return first.rstrip().endswith((b"[", b"{")) and _DOCUMENT_START.match(text) is not None
 
 
 def parse(document: str | bytes | Mapping[str, object]) -> Parsed:
