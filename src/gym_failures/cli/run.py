@@ -33,14 +33,19 @@ def run(
     command: Annotated[list[str], typer.Argument(metavar="CMD...", help="The command and its arguments, after --.")],
     folder: Annotated[
         Path | None,
-        typer.Option(file_okay=False, help="Where traces go that no endpoint takes. [default: gym-failures-traces]"),
+        typer.Option(
+            metavar="FOLDER",
+            file_okay=False,
+            help="Where traces go that no endpoint takes. [default: gym-failures-traces]",
+        ),
     ] = None,
 ) -> None:
     """Run a command, and trace the servers and clients of NeMo Gym that it starts.
 
     The command takes the place of this process: same process id, signals and exit status. Where OpenTelemetry's
     variables name an endpoint (OTEL_EXPORTER_OTLP_ENDPOINT), spans and metrics go there; otherwise each process writes
-    its spans to a file, which `gym-failures show` reads.
+    its spans to a file, which `gym-failures show` reads. Servers that are not NeMo Gym's are told by
+    GYM_FAILURES_BOUNDARY what they are.
     """
     with needs("gym", *_NEEDED):
         try:
