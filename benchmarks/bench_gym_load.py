@@ -3,13 +3,15 @@
 Real NeMo Gym from the environment that `make gym` makes: its model server, with a provider of models behind it that
 answers when all requests have come to it, and the resources server of the tests' bed. The servers of all sides are up
 at the same time, and the sides take turns, so that what else the machine does falls on each of them. A round is one
-call of every rollout to the model server, all at once, and then one to the resources server.
+call of every rollout to the model server, all at once, and then one to the resources server. Two processes that do the
+same differ by more than what is looked for, as their memory lies, so those that are compared are started anew several
+times, for fewer rounds.
 
 What counts is the processor's time of the server's process for a request, exporting included, because the client and
 the provider share the machine with the servers. `run` and OpenTelemetry alone send the same spans to the same receiver;
 `run, files` is how `gym-failures run` does without an endpoint, and is shown beside them. Exits with status 1 when a
 request costs more than the design allows beside OpenTelemetry alone, when the memory of a server grows, or when spans
-are missing. Numbers of rollouts and rounds may be given: `bench_gym_load.py 400 3`.
+are missing. Numbers of rollouts, rounds and starts may be given: `bench_gym_load.py 400 3 2`.
 """
 
 import asyncio
@@ -30,8 +32,12 @@ from gym_load_sides import ALONE, FILES, OURS, SENDING, SIDES, Server, started
 from gym_venv import WITH_US, MissingEnvironmentError
 
 ROLLOUTS: Final = 4_000
-ROUNDS: Final = 6
-"""Rounds that count; one more before them warms up."""
+ROUNDS: Final = 4
+"""Rounds of the first start that count; one more before them warms up."""
+AGAIN: Final = 5
+"""How often the servers that are compared are started anew."""
+ROUNDS_AGAIN: Final = 2
+"""Rounds of each of those starts, after one that warms up."""
 BUDGET: Final = 1.03
 FLAT: Final = 1.05
 """Most that the memory of a server may grow from the first round to the last."""
@@ -58,13 +64,13 @@ class Round(NamedTuple):
     """Resident memory after the round, in MB."""
 
 
-Rounds = dict[str, list[Round]]
-"""By side, in order."""
+Starts = dict[str, list[list[Round]]]
+"""By side, the rounds of each start, in order."""
 
 
 def main() -> int:
     """Print the tables; return 1 when a promise does not hold."""
-    rollouts, rounds = map(int, sys.argv[1:3] or (ROLLOUTS, ROUNDS))
+    rollouts, rounds, again = map(int, sys.argv[1:4] or (ROLLOUTS, ROUNDS, AGAIN))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS if most == resource.RLIM_INFINITY else most, most))
     try:
@@ -72,31 +78,35 @@ def main() -> int:
     except MissingEnvironmentError as missing:
         print(f"load on NeMo Gym left out: {missing}")
         return 0
-    found = asyncio.run(measure(rollouts, rounds))
+    found: dict[str, Starts] = {name: {side: [] for side in SIDES} for name in ASKED}
+    asyncio.run(measure(found, SIDES, rollouts, rounds))
+    for _ in range(again):
+        asyncio.run(measure(found, SENDING, rollouts, ROUNDS_AGAIN))
     print(f"{rollouts:,} in flight; load of the machine {os.getloadavg()[0]:.1f}")
     held = [holds for server, sides in found.items() for holds in (*shown(server, sides),)]
     return 0 if all(held) else 1
 
 
-async def measure(rollouts: int, rounds: int) -> Mapping[str, Rounds]:
-    """Return the rounds of each server, by its name."""
-    found: dict[str, Rounds] = {name: {side: [] for side in SIDES} for name in ASKED}
+async def measure(found: Mapping[str, Starts], sides: Sequence[str], rollouts: int, rounds: int) -> None:
+    """Start the servers of these sides, and add the rounds of each to what was found of it."""
+    for starts in found.values():
+        for side in sides:
+            starts[side].append([])
     provider = Provider()
     async with AsyncExitStack() as stack:
         port = await stack.enter_async_context(provider.serving())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        starting = [stack.enter_context(started(side, folder / side, port, rollouts)) for side in SIDES]
-        servers = [await asyncio.to_thread(list, one) for one in starting]
+        starting = [stack.enter_context(started(side, folder / side, port, rollouts)) for side in sides]
+        servers = [await asyncio.to_thread(list, lines) for lines in starting]
         for number in range(rounds + 1):
-            for place in range(len(SIDES)):
-                for server in servers[(place + number) % len(SIDES)]:
-                    one = await play(server, provider, rollouts)
+            for place in range(len(sides)):
+                for server in servers[(place + number) % len(sides)]:
+                    played = await play(server, provider, rollouts)
                     # A run takes many minutes on a busy machine; one that is stopped has told what it saw.
-                    told = f"{one.cpu:.0f} us/request, {one.rate:.0f} req/s, {one.after:.0f} MB"
+                    told = f"{played.cpu:.0f} us/request, {played.rate:.0f} req/s, {played.after:.0f} MB"
                     print(f"round {number}, {server.side}, {server.name}: {told}", file=sys.stderr, flush=True)
                     if number:
-                        found[server.name][server.side].append(one)
-    return found
+                        found[server.name][server.side][-1].append(played)
 
 
 async def play(server: Server, provider: Provider, rollouts: int) -> Round:
@@ -128,30 +138,41 @@ async def play(server: Server, provider: Provider, rollouts: int) -> Round:
     )
 
 
-def shown(server: str, sides: Rounds) -> Iterator[bool]:
+def shown(server: str, sides: Starts) -> Iterator[bool]:
     """Print the table of one server, and yield whether each promise holds."""
     print(
         f"\n{f'{server} server':<17}{'us/request':>10}{'ratio':>8}{'':>7}{'req/s':>8}{'p50 s':>8}{'p99 s':>8}"
-        f"{'MB full':>9}   MB after each round"
+        f"{'MB full':>9}   ratio of each start; MB after each round of the first"
     )
-    for side, rounds in sides.items():
+    for side, starts in sides.items():
+        rounds = [one for start in starts for one in start]
         cpu, rate, middle, late, full, _ = (statistics.median(values) for values in zip(*rounds, strict=True))
-        ratio, error = compared(sides[ALONE], rounds)
+        ratios = compared(sides[ALONE], starts)
         print(
-            f"{side:<17}{cpu:>10.0f}{ratio:>8.3f} ±{error:.3f}{rate:>8.0f}{middle:>8.2f}{late:>8.2f}{full:>9.0f}   "
-            + " ".join(f"{one.after:.0f}" for one in rounds)
+            f"{side:<17}{cpu:>10.0f}{statistics.mean(ratios):>8.3f} ±{_error(ratios):.3f}{rate:>8.0f}{middle:>8.2f}"
+            f"{late:>8.2f}{full:>9.0f}   "
+            + " ".join(f"{one:.3f}" for one in ratios)
+            + "; "
+            + " ".join(f"{one.after:.0f}" for one in starts[0])
         )
-    ratio, _ = compared(sides[ALONE], sides[OURS])
+    ratio = statistics.mean(compared(sides[ALONE], sides[OURS]))
     yield verdict(f"{OURS} beside {ALONE}: {ratio:.3f} <= {BUDGET}", holds=ratio <= BUDGET)
     for side in (OURS, FILES):
-        grown = sides[side][-1].after / sides[side][0].after
+        grown = sides[side][0][-1].after / sides[side][0][0].after
         yield verdict(f"{side}, memory after the last round and the first: {grown:.3f} <= {FLAT}", holds=grown <= FLAT)
 
 
-def compared(alone: Sequence[Round], other: Sequence[Round]) -> tuple[float, float]:
-    """Return how many times as much of the processor a request takes, and the standard error among the rounds."""
-    ratios = [one.cpu / two.cpu for one, two in zip(other, alone, strict=True)]
-    return statistics.median(ratios), statistics.stdev(ratios) / math.sqrt(len(ratios))
+def compared(alone: Sequence[Sequence[Round]], other: Sequence[Sequence[Round]]) -> list[float]:
+    """Return how many times as much of the processor a request takes, for each start that the other side has too."""
+    return [
+        statistics.median(one.cpu / two.cpu for one, two in zip(*starts, strict=True))
+        for starts in zip(other, alone, strict=False)
+    ]
+
+
+def _error(ratios: Sequence[float]) -> float:
+    """Return the standard error of the mean."""
+    return statistics.stdev(ratios) / math.sqrt(len(ratios)) if len(ratios) > 1 else math.nan
 
 
 def verdict(promise: str, *, holds: bool) -> bool:
