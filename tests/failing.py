@@ -117,6 +117,11 @@ def is_silent(connection: socket.socket) -> None:
         pass
 
 
+def _cut(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 @contextlib.contextmanager
 def peer(act: Act) -> Iterator[int]:
     """Serve every connection with `act`, and cut all of them at the end; gives the port."""
@@ -141,10 +146,11 @@ def peer(act: Act) -> Iterator[int]:
         try:
             yield listener.getsockname()[1]
         finally:
-            for one in (listener, *connections):
-                with contextlib.suppress(OSError):
-                    one.shutdown(socket.SHUT_RDWR)
-            for thread in (acceptor, *threads):
+            _cut(listener)
+            acceptor.join()  # no connection is added from here on
+            for connection in connections:
+                _cut(connection)
+            for thread in threads:
                 thread.join()
 
 
@@ -160,7 +166,12 @@ def at_peer(call: Callable[[str], BaseException], act: Act, scheme: str = "http"
 
 def at_nobody(call: Callable[[str], BaseException]) -> Callable[[], BaseException]:
     """Return a function that makes `call` to a port that nobody listens on."""
-    return lambda: call(f"http://{LOOPBACK}:{unused_port()}/path")
+
+    def make() -> BaseException:
+        with nobody() as port:
+            return call(f"http://{LOOPBACK}:{port}/path")
+
+    return make
 
 
 def at_no_name(call: Callable[[str], BaseException]) -> Callable[[], BaseException]:
@@ -168,8 +179,9 @@ def at_no_name(call: Callable[[str], BaseException]) -> Callable[[], BaseExcepti
     return lambda: call("http://name.invalid/path")
 
 
-def unused_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.create_server((LOOPBACK, 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+@contextlib.contextmanager
+def nobody() -> Iterator[int]:
+    """Give a port that nobody listens on, and that nobody else can take meanwhile."""
+    with socket.socket() as bound:
+        bound.bind((LOOPBACK, 0))
+        yield bound.getsockname()[1]

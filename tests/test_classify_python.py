@@ -35,10 +35,10 @@ from tests.failing import (
     caught_async,
     drops,
     is_silent,
+    nobody,
     peer,
     reply,
     resets,
-    unused_port,
 )
 
 SECRET = "s3cr3t"  # noqa: S105 - what must not get out
@@ -62,6 +62,12 @@ def exchanged(act, seconds=30.0):
                 connection.sendall(b"x" * 1_000_000)
 
     return caught(call)
+
+
+def refused():
+    """Connect to a port that nobody listens on."""
+    with nobody() as port:
+        return caught(lambda: socket.create_connection((LOOPBACK, port)))
 
 
 def shaken_hands():
@@ -220,7 +226,7 @@ CASES = {
         )
     },
     "refused": Case(
-        lambda: caught(lambda: socket.create_connection((LOOPBACK, unused_port()))),
+        refused,
         kinds.TRANSPORT_UNREACHABLE,
         reason=re.compile(r"\[Errno \d+\] Connection refused"),
     ),

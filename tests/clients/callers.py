@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import aiohttp
 from opentelemetry.instrumentation import httpx as otel_httpx
@@ -16,8 +16,11 @@ from opentelemetry.trace import TracerProvider
 from gym_failures.instrumentation.aiohttp_client import instrument_aiohttp, uninstrument_aiohttp
 from gym_failures.instrumentation.httpx import instrument_httpx, uninstrument_httpx
 
-GIVE_UP = 0.2
-"""Seconds without a byte after which a client gives up on a peer; the peers that it waits for never answer."""
+PATIENCE = 30.0
+"""Seconds that a client waits for a peer that goes on; only a test that hangs waits so long."""
+
+GIVE_UP = 0.05
+"""Seconds that it waits where the peer has fallen silent; any number would do, for no byte is on its way."""
 
 ORDERS = ("alone", "after OpenTelemetry", "before OpenTelemetry")
 
@@ -30,12 +33,19 @@ class Outcome(NamedTuple):
     error: BaseException | None = None
 
 
+class Call(Protocol):
+    """A call of a URL, whose peer may fall silent."""
+
+    def __call__(self, url: str, silent: str | None = None) -> Outcome:
+        """Give up soon on the one part of the reply, "head" or "body", that does not come; on nothing when None."""
+
+
 @dataclass(frozen=True)
 class Caller:
     """A client library, called and instrumented."""
 
     name: str
-    call: Callable[[str], Outcome]
+    call: Call
     watch: Callable[..., None]
     unwatch: Callable[[], None]
     opentelemetry: Callable[[], Any]
@@ -57,10 +67,23 @@ class Caller:
                 other.uninstrument()
 
 
-def _aiohttp(url: str) -> Outcome:
+def let_pass(seconds: float) -> None:
+    """Put the clock of the running loop forward: what waits for less is over, however fast the machine is."""
+    loop = asyncio.get_running_loop()
+    clock = loop.time
+    loop.time = lambda: clock() + seconds  # type: ignore[method-assign]
+
+
+def _until_head(silent: str | None) -> float:
+    return GIVE_UP if silent == "head" else PATIENCE
+
+
+def _aiohttp(url: str, silent: str | None = None) -> Outcome:
     async def call() -> Outcome:
-        timeout = aiohttp.ClientTimeout(sock_connect=GIVE_UP, sock_read=GIVE_UP)
+        timeout = aiohttp.ClientTimeout(sock_connect=PATIENCE, sock_read=_until_head(silent))
         async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url) as response:
+            if silent == "body":
+                let_pass(2 * PATIENCE)
             body = await response.read()
             response.raise_for_status()
             return Outcome(response.status, body)
@@ -71,10 +94,27 @@ def _aiohttp(url: str) -> Outcome:
         return Outcome(error=error)
 
 
-def _sync(module: Any) -> Callable[[str], Outcome]:
-    def call(url: str) -> Outcome:
+def _hurry(response: Any) -> None:
+    """Wait no longer for the body, now that the head is here: httpx looks anew for each part."""
+    response.request.extensions["timeout"]["read"] = GIVE_UP
+
+
+async def _hurry_async(response: Any) -> None:
+    _hurry(response)
+
+
+def _options(module: Any, silent: str | None, hurry: Callable[[Any], Any]) -> dict[str, Any]:
+    return {
+        "timeout": module.Timeout(PATIENCE, read=_until_head(silent)),
+        "event_hooks": {"response": [hurry] if silent == "body" else []},
+        "verify": False,
+    }
+
+
+def _sync(module: Any) -> Call:
+    def call(url: str, silent: str | None = None) -> Outcome:
         try:
-            with module.Client(timeout=GIVE_UP, verify=False) as client:
+            with module.Client(**_options(module, silent, _hurry)) as client:
                 response = client.get(url)
                 response.raise_for_status()
                 return Outcome(response.status_code, response.content)
@@ -84,16 +124,16 @@ def _sync(module: Any) -> Callable[[str], Outcome]:
     return call
 
 
-def _async(module: Any) -> Callable[[str], Outcome]:
-    async def get(url: str) -> Outcome:
-        async with module.AsyncClient(timeout=GIVE_UP, verify=False) as client:
+def _async(module: Any) -> Call:
+    async def get(url: str, silent: str | None) -> Outcome:
+        async with module.AsyncClient(**_options(module, silent, _hurry_async)) as client:
             response = await client.get(url)
             response.raise_for_status()
             return Outcome(response.status_code, response.content)
 
-    def call(url: str) -> Outcome:
+    def call(url: str, silent: str | None = None) -> Outcome:
         try:
-            return asyncio.run(get(url))
+            return asyncio.run(get(url, silent))
         except Exception as error:  # noqa: BLE001 - as above
             return Outcome(error=error)
 

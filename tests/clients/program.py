@@ -36,9 +36,9 @@ def main() -> dict[str, object]:
     server = uvicorn.Server(uvicorn.Config(app, log_config=None))
     thread = threading.Thread(target=server.run, args=([listener],))
     thread.start()
-    report = decode_report(httpx.get(url).headers.get("gym-failure-report"))
+    report = decode_report(httpx.get(url, timeout=30).headers.get("gym-failure-report"))
     observed = {}
-    for name, call in {"aiohttp": lambda: asyncio.run(get(url)), "httpx": lambda: httpx.get(url)}.items():
+    for name, call in {"aiohttp": lambda: asyncio.run(get(url)), "httpx": lambda: httpx.get(url, timeout=30)}.items():
         with FailureLog("collection") as log:
             call()
         observed[name] = [event.boundary.value for event in log.report().events.values()]

@@ -24,8 +24,9 @@ from gym_failures.log import FailureLog
 from gym_failures.marks import mark_of
 from gym_failures.records import FailureBoundary, FailureReport
 from gym_failures.testing import Telemetry
+from tests.clients.callers import GIVE_UP, PATIENCE, let_pass
 from tests.clients.test_calls import FAILED, RECOVERED, reporting
-from tests.failing import Act, answers, drops, is_silent, peer, reply
+from tests.failing import Act, answers, drops, is_silent, nobody, peer, reply
 
 pytestmark = pytest.mark.anyio
 
@@ -103,7 +104,8 @@ async def test_what_is_not_repeated_is_one_failure() -> None:
     seen = []
 
     def counts(connection: socket.socket) -> None:
-        seen.append(connection.recv(65_536))
+        seen.append(connection)
+        drops(connection)
 
     with url_of(counts) as url, FailureLog("agent") as log:
         async with ClientSession() as session:
@@ -127,12 +129,10 @@ async def test_a_report_on_a_redirect() -> None:
 
 async def test_a_redirect_to_nobody_is_not_the_redirect_s_failure() -> None:
     """A hop that cannot be reached is a failure of its own, whatever the reply before it reported."""
-    with url_of(drops) as gone:
-        pass
-    hop = reply(302, headers=f"Location: {gone}\r\n")
-    with url_of(hop) as first, FailureLog("agent") as log:
-        async with ClientSession() as session:
-            with pytest.raises(aiohttp.ClientConnectorError):
+    with nobody() as port, FailureLog("agent") as log:
+        hop = reply(302, headers=f"Location: http://127.0.0.1:{port}/\r\n")
+        with url_of(hop) as first, pytest.raises(aiohttp.ClientConnectorError):
+            async with ClientSession() as session:
                 await session.get(first)
     assert [event.failure_kind for event in log.report().events.values()] == ["transport_unreachable"]
 
@@ -250,7 +250,7 @@ async def test_our_mark_does_not_spoil_pickle() -> None:
     with url_of(is_silent) as url, FailureLog("agent") as log:
         async with ClientSession() as session:
             with pytest.raises(aiohttp.ServerTimeoutError) as caught:
-                await session.get(url, timeout=aiohttp.ClientTimeout(sock_read=0.05))
+                await session.get(url, timeout=aiohttp.ClientTimeout(sock_read=GIVE_UP))
     copied = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 - our own
     assert mark_of(copied).events == tuple(log.report().events.values())
 
@@ -506,8 +506,11 @@ async def test_a_limit_on_the_whole_call_ends_the_body_too() -> None:
         is_silent(connection)
 
     with url_of(act) as url, FailureLog("agent") as log:
-        async with ClientSession(timeout=aiohttp.ClientTimeout(total=0.2)) as session:
+        async with (
+            ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE)) as session,
+            session.get(url) as response,
+        ):
+            let_pass(2 * PATIENCE)
             with pytest.raises(TimeoutError):
-                async with session.get(url) as response:
-                    await _in_parts(response)
+                await _in_parts(response)
     assert [event.exception_type for event in log.report().events.values()] == ["TimeoutError"]

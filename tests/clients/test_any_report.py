@@ -17,6 +17,7 @@ from gym_failures.recorder import FailureRecorder
 from gym_failures.records import FailureBoundary, FailureEvent, FailureReport
 from gym_failures.semconv import HEADER_NAME
 from gym_failures.testing import Telemetry
+from tests.clients.callers import PATIENCE
 from tests.servers.serving import Serving
 from tests.strategies import failure_reports
 
@@ -63,7 +64,7 @@ def call(server: Server, url: str) -> FailureReport:
             return response.status, await response.read(), response.headers.getall(HEADER_NAME)
 
     with FailureLog() as log:
-        status, body, (value,) = asyncio.run(asyncio.wait_for(get(), 30))
+        status, body, (value,) = asyncio.run(asyncio.wait_for(get(), PATIENCE))
     assert (status, body, server.calls) == (500, b"no", 1)
     assert len(value) <= server.config.header_budget
     assert decode_report(value) is not None

@@ -23,7 +23,7 @@ from gym_failures.propagation import FailureReportPropagator, set_report
 from gym_failures.records import FailureBoundary, FailureEvent, FailureReport
 from gym_failures.testing import Telemetry
 from tests.clients.callers import CALLERS, ORDERS, Caller, Outcome
-from tests.failing import Act, answers, drops, is_silent, peer, reply, resets, unused_port
+from tests.failing import Act, answers, drops, is_silent, nobody, peer, reply, resets
 
 every_caller = pytest.mark.parametrize("caller", CALLERS, ids=lambda caller: caller.name)
 every_order = pytest.mark.parametrize("order", ORDERS)
@@ -73,10 +73,14 @@ CASES = {
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
+SILENT = {is_silent: "head", goes_silent: "body"}
+"""What does not come of the reply; the client gives up soon on that, and on nothing else."""
+
+
 def called(caller: Caller, act: Act) -> Outcome:
     """Call a peer that does `act`."""
     with peer(act) as port:
-        return caller.call(f"http://127.0.0.1:{port}/path?token=secret")
+        return caller.call(f"http://127.0.0.1:{port}/path?token=secret", SILENT.get(act))
 
 
 @every_case
@@ -111,8 +115,8 @@ def _has_failure(span: Any) -> bool:
 @every_caller
 def test_nobody_there(caller: Caller, telemetry: Telemetry) -> None:
     """A port that nobody listens on is one failure to reach it."""
-    with caller.watched(telemetry.tracer_provider), telemetry.span("top"):
-        caller.call(f"http://127.0.0.1:{unused_port()}/")
+    with caller.watched(telemetry.tracer_provider), telemetry.span("top"), nobody() as port:
+        caller.call(f"http://127.0.0.1:{port}/")
     assert telemetry.only_event()[semconv.FAILURE_KIND] == "transport_unreachable"
 
 

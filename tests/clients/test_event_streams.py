@@ -25,6 +25,7 @@ from gym_failures.marks import mark_of
 from gym_failures.records import FailureReport
 from gym_failures.streams import comment_line, watch
 from gym_failures.testing import Telemetry
+from tests.clients.callers import PATIENCE
 from tests.clients.test_calls import FAILED
 from tests.failing import Act, peer
 
@@ -111,7 +112,7 @@ def _aiohttp(url: str) -> Read:
 def _httpx(module: Any) -> Reader:
     def read(url: str) -> Read:
         data = b""
-        with module.Client(verify=False) as client, client.stream("GET", url) as response:
+        with module.Client(timeout=PATIENCE, verify=False) as client, client.stream("GET", url) as response:
             try:
                 for chunk in response.iter_bytes():
                     data += chunk
@@ -125,7 +126,7 @@ def _httpx(module: Any) -> Reader:
 def _httpx_async(module: Any) -> Reader:
     async def read(url: str) -> Read:
         data = b""
-        async with module.AsyncClient(verify=False) as client, client.stream("GET", url) as response:
+        async with module.AsyncClient(timeout=PATIENCE, verify=False) as client, client.stream("GET", url) as response:
             try:
                 async for chunk in response.aiter_bytes():
                     data += chunk
@@ -138,7 +139,7 @@ def _httpx_async(module: Any) -> Reader:
 
 def _openai(url: str) -> Read:
     items: list[Any] = []
-    http = openai.DefaultHttpxClient(verify=False)
+    http = openai.DefaultHttpxClient(timeout=PATIENCE, verify=False)
     with openai.OpenAI(api_key="none", base_url=url, max_retries=0, http_client=http) as client:
         try:
             stream = client.chat.completions.create(model="m", messages=[], stream=True)
@@ -151,7 +152,7 @@ def _openai(url: str) -> Read:
 def _openai_async(url: str) -> Read:
     async def read() -> Read:
         items: list[Any] = []
-        http = openai.DefaultAsyncHttpxClient(verify=False)
+        http = openai.DefaultAsyncHttpxClient(timeout=PATIENCE, verify=False)
         async with openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=http) as client:
             try:
                 stream = await client.chat.completions.create(model="m", messages=[], stream=True)
@@ -261,7 +262,7 @@ async def test_aiohttp_reads_what_comes_later() -> None:
     def act(connection: socket.socket) -> None:
         connection.recv(65_536)
         connection.sendall(HEAD + b"3\r\n: a\r\n")
-        reading.wait(30)
+        reading.wait(PATIENCE)
         connection.sendall(b"%x\r\n%s\r\n" % (len(COMMENT), COMMENT))
 
     with peer(act) as port, FailureLog("agent") as log:
@@ -282,7 +283,7 @@ async def test_a_program_that_has_had_enough_of_a_stream() -> None:
     def act(connection: socket.socket) -> None:
         connection.recv(65_536)
         connection.sendall(HEAD + b"%x\r\n%s\r\n" % (len(COMMENT), COMMENT))
-        stop.wait(30)
+        stop.wait(PATIENCE)
 
     with peer(act) as port, FailureLog("agent") as log:
         async with aiohttp.ClientSession() as session:

@@ -18,7 +18,8 @@ from gym_failures.instrumentation.httpx import instrument_httpx, uninstrument_ht
 from gym_failures.log import FailureLog
 from gym_failures.records import FailureReport
 from gym_failures.testing import Telemetry
-from tests.failing import drops, peer, reply
+from tests.clients.callers import PATIENCE
+from tests.failing import drops, nobody, peer, reply
 from tests.servers.serving import Serving
 
 pytestmark = pytest.mark.anyio
@@ -35,13 +36,13 @@ async def by_aiohttp(url: str) -> Any:
 
 async def by_httpx(url: str) -> Any:
     """Call by httpx."""
-    async with httpx.AsyncClient(verify=False) as client:  # noqa: S501 - there is no TLS here
+    async with httpx.AsyncClient(timeout=PATIENCE, verify=False) as client:  # noqa: S501 - there is no TLS here
         return (await client.get(url)).raise_for_status().json()
 
 
 async def by_openai(url: str) -> Any:
     """Call a provider by its SDK."""
-    http = openai.DefaultAsyncHttpxClient(verify=False)
+    http = openai.DefaultAsyncHttpxClient(timeout=PATIENCE, verify=False)
     async with openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0, http_client=http) as client:
         return (await client.models.list()).data
 
@@ -126,15 +127,10 @@ async def test_what_was_recovered_from_is_told_beside(hosts: ExitStack, telemetr
         except aiohttp.ClientError:
             return json.loads("{}")
 
-    tool = serve(hosts, telemetry, "resources_server", by_aiohttp, f"http://127.0.0.1:{_nobody()}")
+    tool = serve(hosts, telemetry, "resources_server", by_aiohttp, f"http://127.0.0.1:{hosts.enter_context(nobody())}")
     agent = serve(hosts, telemetry, "agent", without_the_tool, tool)
     with FailureLog("collection") as log:
         assert await by_aiohttp(agent) == {}
     (event,) = log.report().events.values()
     assert (event.boundary.value, event.failure_kind) == ("resources_server", "transport_unreachable")
     assert log.report().failure_id is None
-
-
-def _nobody() -> int:
-    with peer(drops) as port:
-        return port

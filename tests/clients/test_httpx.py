@@ -15,6 +15,7 @@ from gym_failures.instrumentation import httpx as adapter
 from gym_failures.instrumentation.httpx import MODULES, instrument_httpx, uninstrument_httpx
 from gym_failures.log import FailureLog
 from gym_failures.testing import Telemetry
+from tests.clients.callers import PATIENCE
 from tests.clients.test_calls import FAILED, reporting
 from tests.failing import answers, drops, is_silent, peer, reply
 
@@ -38,8 +39,8 @@ def otel_of(module: Any) -> Any:
 
 
 def client_of(module: Any) -> Any:
-    """Make a client that gives up soon."""
-    return module.Client(timeout=0.2, verify=False)
+    """Make a client that waits for peers that are slow."""
+    return module.Client(timeout=PATIENCE, verify=False)
 
 
 @every_module
@@ -80,7 +81,7 @@ async def test_closing_a_stream_early(module: Any) -> None:
     """A program that closes an asynchronous stream before its end closes all of it then and there."""
     act = answers(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n3\r\nabc\r\n0\r\n\r\n")
     with peer(act) as port, FailureLog("agent") as log:
-        async with module.AsyncClient(verify=False) as client:
+        async with module.AsyncClient(timeout=PATIENCE, verify=False) as client:
             async with client.stream("GET", f"http://127.0.0.1:{port}") as response:
                 chunks = response.aiter_raw()
                 assert await anext(chunks) == b"abc"
@@ -114,7 +115,7 @@ async def test_a_stream_closes_what_it_is_put_around(module: Any) -> None:
 async def test_a_cancelled_call_is_no_failure(module: Any) -> None:
     """The one who cancels a call knows why; the call itself records nothing."""
     with peer(is_silent) as port, FailureLog("agent") as log:
-        async with module.AsyncClient(verify=False) as client:
+        async with module.AsyncClient(timeout=PATIENCE, verify=False) as client:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(client.get(f"http://127.0.0.1:{port}"), 0.05)
     assert not log.has_failures
@@ -216,6 +217,10 @@ def test_a_transport_of_the_program_s_own(module: Any) -> None:
         def handle_request(self, request: Any) -> Any:
             return self.inner.handle_request(request)
 
-    with peer(reporting(FAILED)) as port, FailureLog("agent") as log, module.Client(transport=Passing()) as client:
+    with (
+        peer(reporting(FAILED)) as port,
+        FailureLog("agent") as log,
+        module.Client(timeout=PATIENCE, transport=Passing()) as client,
+    ):
         assert client.get(f"http://127.0.0.1:{port}").status_code == 500
     assert log.report().events.keys() == {"own", "root"}

@@ -25,7 +25,7 @@ from gym_failures.instrumentation import GymFailuresInstrumentor, instrument_app
 from gym_failures.recorder import default_recorder
 from gym_failures.semconv import HEADER_NAME
 from gym_failures.testing import Telemetry
-from tests.clients.callers import CALLERS
+from tests.clients.callers import CALLERS, PATIENCE
 from tests.failing import peer, reply
 from tests.servers.serving import Serving
 
@@ -61,7 +61,7 @@ def failing_app() -> FastAPI:
 def boundaries_told_by(app: FastAPI) -> list[str]:
     """Return the boundary of each failure that a reply of `app` tells of; none where it brings no report."""
     with Serving(app) as serving:
-        response = httpx.get(f"{serving.url}/it")
+        response = httpx.get(f"{serving.url}/it", timeout=PATIENCE)
     assert response.status_code == 500
     report = decode_report(response.headers.get(HEADER_NAME))
     return [] if report is None else [event.boundary.value for event in report.events.values()]

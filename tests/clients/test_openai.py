@@ -11,10 +11,11 @@ import pytest
 from gym_failures.instrumentation.httpx import instrument_httpx, uninstrument_httpx
 from gym_failures.log import FailureLog
 from gym_failures.testing import Telemetry
+from tests.clients.callers import GIVE_UP, PATIENCE
 from tests.clients.test_calls import FAILED, reporting
-from tests.failing import Act, drops, is_silent, peer, reply, unused_port
+from tests.failing import Act, drops, is_silent, nobody, peer, reply
 
-Ask = Callable[[int, int], Any]
+Ask = Callable[..., Any]
 
 
 @pytest.fixture(autouse=True)
@@ -25,18 +26,20 @@ def watched(telemetry: Telemetry) -> Iterator[None]:
     uninstrument_httpx()
 
 
-def ask(port: int, retries: int = 0) -> Any:
-    """Ask a model behind a port."""
-    url, http = f"http://127.0.0.1:{port}/v1", openai.DefaultHttpxClient(verify=False, timeout=0.2)
+def ask(port: int, retries: int = 0, read: float = PATIENCE) -> Any:
+    """Ask a model behind a port; wait `read` seconds for its answer."""
+    timeout = openai.Timeout(PATIENCE, read=read)
+    url, http = f"http://127.0.0.1:{port}/v1", openai.DefaultHttpxClient(verify=False, timeout=timeout)
     with openai.OpenAI(api_key="none", base_url=url, max_retries=retries, http_client=http) as client:
         return client.chat.completions.create(model="m", messages=[])
 
 
-def ask_async(port: int, retries: int = 0) -> Any:
-    """Ask a model behind a port, asynchronously."""
+def ask_async(port: int, retries: int = 0, read: float = PATIENCE) -> Any:
+    """Ask a model behind a port, asynchronously; wait `read` seconds for its answer."""
 
     async def call() -> Any:
-        url, http = f"http://127.0.0.1:{port}/v1", openai.DefaultAsyncHttpxClient(verify=False, timeout=0.2)
+        timeout = openai.Timeout(PATIENCE, read=read)
+        url, http = f"http://127.0.0.1:{port}/v1", openai.DefaultAsyncHttpxClient(verify=False, timeout=timeout)
         async with openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=retries, http_client=http) as client:
             return await client.chat.completions.create(model="m", messages=[])
 
@@ -73,7 +76,7 @@ CASES = {
 def test_an_sdk_s_error_is_the_failed_call(ask: Ask, case: Case, telemetry: Telemetry) -> None:
     """What the SDK raises of a failed call is that failure: one event, counted once (NVIDIA-NeMo/Gym#316)."""
     with peer(case.act) as port, pytest.raises(case.error), FailureLog("model") as log:
-        ask(port)
+        ask(port, read=GIVE_UP if case.act is is_silent else PATIENCE)
     report = log.report()
     (own,) = report.events.values()
     assert report.failure_id == own.event_id
@@ -84,8 +87,8 @@ def test_an_sdk_s_error_is_the_failed_call(ask: Ask, case: Case, telemetry: Tele
 @both
 def test_nobody_there(ask: Ask, telemetry: Telemetry) -> None:
     """A provider that cannot be reached is one failure, though two libraries raise three errors of it."""
-    with pytest.raises(openai.APIConnectionError), FailureLog("model") as log:
-        ask(unused_port())
+    with nobody() as port, pytest.raises(openai.APIConnectionError), FailureLog("model") as log:
+        ask(port)
     assert [event.failure_kind for event in log.report().events.values()] == ["transport_unreachable"]
     assert telemetry.count() == 1
 
