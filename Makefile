@@ -120,7 +120,7 @@ bench-long: $(STAMP) ## Run those that take long: a file of 10 GB, and the load 
 COMPILE = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 --no-annotate --no-emit-index-url \
 	--custom-compile-command 'make constraints' $(UPGRADE)
 # Every extra but `file` and `demo`, which exist for the newest SDK only.
-OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument proto reading zstd gym
+OLDEST_EXTRAS := sdk aiohttp httpx cli otlp instrument proto grpc reading zstd gym
 
 # As in tools/gym_venv.py.
 GYM := nemo-gym[telemetry]==0.7.0

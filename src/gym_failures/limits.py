@@ -223,6 +223,9 @@ JAEGER_TRACES: Final = 200
 JAEGER_SECONDS: Final = 60.0
 """Longest wait for one answer of Jaeger's, in seconds; ours, because its stores on disk take several for a full one."""
 
+JAEGER_HELD: Final = 64 * 1_024 * 1_024
+"""What is held in memory of the traces that a Jaeger was asked for, in bytes; ours. More of them wait on disk."""
+
 JAEGER_LOOKBACK: Final = 24 * 3_600
 """How far back Jaeger is asked unless a time is given, in seconds; ours, a day."""
 

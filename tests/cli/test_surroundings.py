@@ -159,6 +159,7 @@ main()
         ("typer", "--help", "cli"),
         ("rich", "--help", "cli"),
         ("msgspec", "count -", "reading"),
+        ("grpc", "show --jaeger grpc://localhost:1", "grpc"),
         ("aiohttp", "demo", "demo"),
         ("fastapi", "demo", "demo"),
         ("uvicorn", "demo", "demo"),

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gym_failures import limits
 from gym_failures.reading import read_reports
-from gym_failures.reading.sources.jaeger import Jaeger, JaegerError
+from gym_failures.reading.sources.jaeger import Jaeger
+from gym_failures.reading.sources.jaeger_search import JaegerError
 from tests.jaeger import served, trace
 
 
@@ -28,7 +30,7 @@ def test_no_trace_is_lost_or_found_twice(starts, most):
     traces = [trace(n, event_id=f"f{n}", start=start) for n, start in enumerate(starts, 1)]
     with served(*traces) as store:
         numbers, full = found(store, most=most)
-    crowded = max(starts.count(start) for start in starts) >= most
+    crowded = max(starts.count(start) + starts.count(start + 1) for start in range(1_000)) >= most
     assert full is crowded
     assert len(numbers) == len(set(numbers))
     if not crowded:
@@ -39,7 +41,16 @@ def test_only_failing_traces_are_kept():
     """What tells of no failure is left out, and takes no room."""
     with served(trace(1), trace(2, event_id=None)) as store:
         answer = Jaeger(store.url).failing(["agent"], since_ns=0, until_ns=10_000)
-    assert answer.getvalue().count(b'"traceID"') == 2  # of the trace, and of its span
+    assert answer.read().count(b'"traceID"') == 2  # of the trace, and of its span
+
+
+def test_what_is_found_beyond_a_bound_waits_on_disk(monkeypatch):
+    """Of what a search finds, memory holds only so much, and all of it is read."""
+    monkeypatch.setattr(limits, "JAEGER_HELD", 1_000)
+    with served(*(trace(number, event_id=f"f{number}") for number in range(1, 21))) as store:
+        answer = Jaeger(store.url).failing(["agent"], since_ns=0, until_ns=1_000_000)
+    assert answer._rolled
+    assert len(read_reports(answer)) == 20
 
 
 def test_services_times_and_tags_are_asked_for():

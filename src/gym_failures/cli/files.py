@@ -105,7 +105,8 @@ def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choic
         raise typer.Exit(exits.USAGE)
     sources: list[File] = [_standard_input() if path == STANDARD_INPUT else _regular(path) for path in paths]
     if jaeger is not None:
-        sources.append(ask(jaeger, choice or Choice()))
+        with files_read():  # What is found may need the disk.
+            sources.append(ask(jaeger, choice or Choice()))
     return sources
 
 

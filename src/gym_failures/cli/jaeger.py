@@ -1,5 +1,6 @@
 """What a command asks of a running Jaeger."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,12 +16,14 @@ from gym_failures.cli.extras import needs
 from gym_failures.cli.terminal import err, plain
 
 if TYPE_CHECKING:
-    from gym_failures.reading.sources.jaeger import Found
+    from gym_failures.reading.sources.jaeger_search import Found, JaegerSearch
 
 Url = Annotated[
     str | None,
     typer.Option(
-        "--jaeger", metavar="URL", help="Ask this Jaeger, such as http://localhost:16686; of the last day, or --since."
+        "--jaeger",
+        metavar="URL",
+        help="Ask this Jaeger, such as http://localhost:16686 or grpc://localhost:16685; of the last day, or --since.",
     ),
 ]
 
@@ -34,11 +37,11 @@ def ask(url: str, choice: Choice) -> "Found":
     Asks for the services and the times of the choice only, and only for what has an attribute that it insists on.
     """
     with needs("reading"):
-        from gym_failures.reading.sources.jaeger import Jaeger, JaegerError  # noqa: PLC0415 - so that it can be named
+        from gym_failures.reading.sources.jaeger_search import JaegerError  # noqa: PLC0415 - so that it can be named
     until = time.time_ns() if choice.until is None else choice.until
     since = until - limits.JAEGER_LOOKBACK * _SECOND if choice.since is None else choice.since
     try:
-        jaeger = Jaeger(url)
+        jaeger = _at(url)
         services = [name for name in jaeger.services() if is_like(name, choice.services)]
         with _progress(services) as one_by_one:
             found = jaeger.failing(
@@ -53,6 +56,21 @@ def ask(url: str, choice: Choice) -> "Found":
     if found.full:
         err().print("gym-failures: more traces than one answer holds began at the same time; some may be missing")
     return found
+
+
+def _at(url: str) -> "JaegerSearch":
+    """Return the API that is asked at such a URL; raises JaegerError for what is none."""
+    # Imported here, so that what is missing can be named.
+    if url.lower().startswith(("grpc:", "grpcs:")):
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # Its library would write to standard error what we say below.
+        with needs("grpc"):
+            from gym_failures.reading.sources.jaeger_grpc import JaegerGrpc  # noqa: PLC0415 - as above
+
+            return JaegerGrpc(url)
+    with needs("reading"):
+        from gym_failures.reading.sources.jaeger import Jaeger  # noqa: PLC0415 - as above
+
+        return Jaeger(url)
 
 
 @contextmanager

@@ -12,9 +12,12 @@ from gym_failures.cli.jaeger import Url
 from gym_failures.cli.page import contents, document
 from gym_failures.cli.terminal import err, plain
 
+_PAGES = ("http://", "https://")
+"""How the URL of a page begins."""
+
 
 def _page(said: str) -> str:
-    if not said.startswith(("http://", "https://")):
+    if not said.startswith(_PAGES):
         raise typer.BadParameter(f"{said!r} is no URL that begins with http:// or https://")
     return said.rstrip("/")
 
@@ -54,7 +57,8 @@ def report(
     title = plain(title)
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)
-    links = links or (None if jaeger is None else _page(jaeger))
+    if links is None and jaeger is not None and jaeger.startswith(_PAGES):  # by gRPC there are no pages
+        links = _page(jaeger)
     output.write_text(document(shown, title=title, made=made, jaeger=links), "utf-8")
     failed = sum(rebuilt.failed for rebuilt in chosen)
     err().print(f"wrote {plain(str(output))}: {failed} failed, {len(chosen) - failed} recovered", markup=False)

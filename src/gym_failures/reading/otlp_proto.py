@@ -67,6 +67,18 @@ def parse_messages(messages: Iterable[bytes], tally: Tally, *, traces: Collectio
                         yield _record(span, process)
 
 
+def trace_id(message: bytes) -> str | None:
+    """Return the id of the trace that the first span of a message is of; nothing of a message without spans.
+
+    None where it is no OTLP protobuf.
+    """
+    data = _decoded(message)
+    if data is None:
+        return None
+    spans = (span for resource in data.resource_spans for scope in resource.scope_spans for span in scope.spans)
+    return next((span.trace_id.hex() for span in spans), "")
+
+
 def _decoded(message: bytes) -> TracesData | None:
     data = TracesData()
     try:

@@ -1,0 +1,1 @@
+"""Tests that need the extra `grpc`, and some the command too."""
