@@ -224,7 +224,7 @@ def run(*arguments: str, **variables: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=50,
+        timeout=100,
     )
     told: dict[str, Any] = json.loads(done.stdout)
     return told | {"errors": done.stderr}

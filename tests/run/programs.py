@@ -15,6 +15,9 @@ COMMAND = Path(sys.executable).with_name("gym-failures")
 _FOREIGN = ("OTEL_", "GYM_FAILURES_", "_GYM_FAILURES_", "NEMO_", "PYTHON", "COVERAGE_")
 
 
+PATIENCE = 100.0  # seconds until a program is taken for hung
+
+
 class Ended(NamedTuple):
     """How a program ended."""
 
@@ -41,7 +44,7 @@ def hooked(folder: Path, **variables: str) -> dict[str, str]:
 
 def ran(*command: str | Path, env: Mapping[str, str], cwd: Path | None = None) -> Ended:
     """Run a command to its end."""
-    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=50)
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, check=False, timeout=PATIENCE)
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
