@@ -11,11 +11,14 @@ from gym_failures.cli.checkup import Level, checkup, packages
 
 FREE = "http://127.0.0.1:1"
 """An address at which nobody listens."""
+GROUP = "http://224.0.0.1"
+"""An address at which nobody can listen, at any port: TCP connects to no group of hosts (RFC 1122, section 4.2.3.10)."""
 
 
 @pytest.fixture
-def listening():
-    """Give the URL of something that takes connections."""
+def listening(monkeypatch):
+    """Give the URL of something that takes connections, and the time that this may take on a busy machine."""
+    monkeypatch.setattr(limits, "DOCTOR_SECONDS", 30.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
@@ -114,7 +117,7 @@ CASES = {
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["problem"]},
     ),
     "the other protocol's port": (
-        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.2:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{GROUP}:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
         {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": ["warning", "problem"]},
     ),
     "a folder of nobody": (
