@@ -56,7 +56,7 @@ def test_since_is_asked_for(command):
     """A time that is given takes the place of a day; spans may have started some hours before."""
     with served(ONE, OLD) as store:
         assert "2 rollouts failed" in command("show", "--jaeger", store.url, "--since", "60h").output
-        assert int(store.asked[0]["start"]) <= NOW - 66 * 60 * MINUTE + 10 * MINUTE
+        assert int(store.asked[0]["start"]) <= time.time_ns() // 1_000 - 66 * 60 * MINUTE
 
 
 def test_no_jaeger_is_an_error(command):
@@ -70,7 +70,7 @@ def test_no_jaeger_is_an_error(command):
 def test_a_crowded_moment_is_said(command, monkeypatch):
     """Where traces may be missing, the command says so."""
     monkeypatch.setattr(
-        "gym_failures.reading.sources.jaeger.Jaeger.__init__.__kwdefaults__", {"seconds": 5.0, "most": 1}
+        "gym_failures.reading.sources.jaeger.Jaeger.__init__.__kwdefaults__", {"seconds": 60.0, "most": 1}
     )
     with served(ONE) as store:
         ended = command("show", "--jaeger", store.url)
