@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 import uvicorn
 
 HOST = "127.0.0.1"
-PATIENCE = 30.0  # seconds until a server or a peer that does not answer is taken for hung
+PATIENCE = 60.0  # seconds until a server or a peer that does not answer is taken for hung
 
 
 class _Server(uvicorn.Server):

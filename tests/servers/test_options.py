@@ -177,5 +177,7 @@ def test_secrets_stay(server, telemetry):
     """What looks like a secret is neither in the header nor on the span."""
     server.switch.serve(assemble(failing("Bearer abcdef0123456789"), "first", telemetry, telemetry.tracer_provider))
     report = decode_report(ask(server.serving.port, request()).values(HEADER_NAME)[0])
+    server.switch.left()  # its span has ended
     assert "abcdef" not in repr(report)
+    assert telemetry.events()
     assert "abcdef" not in repr(telemetry.events())
