@@ -20,6 +20,9 @@ REFUSALS = {
 }
 """What the provider answers to a fault: a status, and the error of OpenAI's form."""
 
+PATIENCE = 60.0
+"""Longest time that it takes to begin and to end, in seconds."""
+
 DROPPED = 3
 """Connections that `mdrop3` loses."""
 
@@ -40,14 +43,14 @@ class Provider:
     def __enter__(self):
         """Serve."""
         self._thread.start()
-        self._runner, self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        self._runner, self.url = asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(PATIENCE)
         return self
 
     def __exit__(self, *_):
         """Stop."""
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(PATIENCE)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(PATIENCE)
         self._loop.close()
 
     async def _start(self):

@@ -42,6 +42,8 @@ CLIENT = ServerClient(head_server_config=BaseServerConfig(**WHERE), global_confi
 ASKED = {"responses_create_params": {"input": "?"}}
 HANGS = asyncio.Event()
 """Whether the verification that hangs has begun."""
+HOLDS = asyncio.Event()
+"""Whether the episode that keeps a server's only place has it."""
 RESPONSE = {
     "id": "r",
     "created_at": 1,
@@ -91,7 +93,10 @@ class Environment(BaseEnvironmentServer[Request, Response]):
                 raise RuntimeError("unexpected")
             case "own time-out":
                 raise TimeoutError("a call of its own")
-            case "too slow" | "hold":
+            case "too slow":
+                await asyncio.sleep(60)
+            case "hold":
+                HOLDS.set()
                 await asyncio.sleep(60)
             case "returned":
                 return self.failure_response(request, EpisodeFailure(failure_reason="returned", terminal=True))
@@ -206,7 +211,8 @@ async def called(server, path, body, *, held=False):
         transport = httpx.ASGITransport(app_of(server, telemetry), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://server") as client:
             other = asyncio.ensure_future(client.post(path, json=episode("hold", "other"))) if held else None
-            await asyncio.sleep(0.05 if held else 0)
+            if held:
+                await HOLDS.wait()
             reply = await client.post(path, json=body)
             if other is not None:
                 other.cancel()
