@@ -80,15 +80,15 @@ def troubled(tmp_path_factory, jaeger):
         send(small, one_sample("old", time.time_ns() - 60 * A_MINUTE_NS))
         send(small, one_sample("delta", time.time_ns(), temporality=AggregationTemporality.DELTA))
         send_kinds(small, SERIES + 1)
-        send(full, one_sample("new", time.time_ns(), description="long" * DISK))
+        send(full, one_sample("new", time.time_ns(), description="long" * DISK), seconds=5)
         with running(full.http, "troubled") as fleet:
             fleet.rollout(rollout_id="long" * DISK)
         yield prometheus
 
 
-def send(collector, sample):
-    """Send a sample, whatever becomes of it."""
-    OTLPMetricExporter(f"{collector.http}/v1/metrics", timeout=1).export(sample)
+def send(collector, sample, *, seconds=30):
+    """Send a sample, whatever becomes of it; one that is refused is sent again for as many seconds."""
+    OTLPMetricExporter(f"{collector.http}/v1/metrics", timeout=seconds).export(sample)
 
 
 def send_kinds(collector, number):

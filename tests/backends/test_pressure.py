@@ -106,7 +106,7 @@ def test_a_full_queue_refuses_and_shrinks_again(tmp_path, jaeger, prometheus, ev
         to={"JAEGER": jaeger.grpc, "PROMETHEUS": prometheus.write_url},
         settings={"KEEP_PERCENT": "100"},
     )
-    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")  # how long an SDK tries again when it is refused, in seconds
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "5")  # how long an SDK tries again when it is refused, in seconds
     settings = {"QUEUE_BYTES": str(QUEUE)}
     with Collector("agent.yaml", tmp_path, to={"GATEWAY": gateway.grpc}, settings=settings) as agent:
         file = tmp_path / "agent-queue" / "exporter_otlp_grpc_gateway_traces"
