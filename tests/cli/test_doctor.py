@@ -12,7 +12,7 @@ from gym_failures.cli.checkup import Level, checkup, packages
 FREE = "http://127.0.0.1:1"
 """An address at which nobody listens."""
 GROUP = "http://224.0.0.1"
-"""An address at which nobody can listen, at any port: TCP connects to no group of hosts (RFC 1122, section 4.2.3.10)."""
+"""An address at which nobody can listen: TCP connects to no group of hosts (RFC 1122, section 4.2.3.10)."""
 
 
 @pytest.fixture
