@@ -10,6 +10,8 @@ from gym_failures.reading import rebuild
 from gym_failures.reading.census import Requests
 from tests.conftest import go_without
 
+PATIENCE = 100_000
+"""Longest time that the browser may take for a step, in milliseconds; many times what is seen."""
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -20,7 +22,7 @@ def browser():
     if path is None:
         go_without(f"none of {', '.join(NAMES)} is installed; `make browser` installs one")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE)
         yield chromium
         chromium.close()
 
@@ -39,6 +41,7 @@ def opened(browser, tmp_path):
         path = tmp_path / "page.html"
         path.write_text(document(made, title="A run <b>of</b> mine", made="today", jaeger=jaeger), "utf-8")
         contexts.append(browser.new_context(offline=True, **context))
+        contexts[-1].set_default_timeout(PATIENCE)
         page = contexts[-1].new_page()
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("console", lambda said: said.type == "error" and faults.append(said.text))

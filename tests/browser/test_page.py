@@ -7,6 +7,8 @@ from tests.spans import client, failure, relayed, server, span, told
 
 HOSTILE = "</script><script>document.title='run'</script><img src=x onerror=\"document.title='run'\">{{7*7}} & \u2028"
 SECOND = 10**9
+PAUSE = 1_000
+"""A pause in typing after which the page has searched, by its own clock, in milliseconds."""
 
 
 def rollout(number, *, kind="provider_unavailable", reason="the provider is away", recovered=False, at=0):
@@ -38,6 +40,12 @@ RUN = [
     *rollout(2, kind="judge_failed", reason="a judge of few words", at=90),
     *rollout(3, recovered=True, at=200),
 ]
+
+
+def open_first(page):
+    """Open the first rollout that is listed, and wait until it is drawn."""
+    page.locator("summary").first.click()
+    page.wait_for_selector("#rollouts details[open] .failure")
 
 
 def listed(page):
@@ -76,15 +84,16 @@ def test_a_cell_leads_to_its_rollouts(opened):
 def test_a_search_looks_at_all_that_is_said_of_a_rollout(opened, words, found):
     """Every word has to be in the id, the trace, a kind, a reason, an operation or a service; case does not matter."""
     page = opened(RUN)
+    page.clock.install()
     page.fill("#search", words)
-    page.wait_for_function("n => document.querySelectorAll('#rollouts details').length === n", arg=len(found))
+    page.clock.run_for(PAUSE)
     assert listed(page) == found
 
 
 def test_a_tree_shows_the_root_cause_first(opened):
     """Opened, a rollout shows its root cause with the reason, and beneath it what that led to."""
     page = opened(RUN, jaeger="http://127.0.0.1:16686")
-    page.locator("summary").first.click()
+    open_first(page)
     tree = page.locator("#rollouts details").first
     assert tree.locator("> ul > li > .failure .kind").all_text_contents() == ["provider_unavailable"]
     assert tree.locator("> ul > li > ul .kind").all_text_contents() == ["agent_run_error"]
@@ -95,9 +104,11 @@ def test_a_tree_shows_the_root_cause_first(opened):
 def test_all_of_it_by_keyboard(opened):
     """A slash leads to the search, and from there the keyboard reaches and opens the first rollout."""
     page = opened(RUN)
+    page.clock.install()
     page.keyboard.press("/")
     page.keyboard.type("few")
-    page.wait_for_function("() => document.querySelectorAll('#rollouts details').length === 1")
+    page.clock.run_for(PAUSE)
+    assert listed(page) == ["rollout-2"]
     for _ in range(5):  # kind, boundary, outcome, clear, rollout
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -108,7 +119,7 @@ def test_all_of_it_by_keyboard(opened):
 def test_hostile_text_stays_text(opened):
     """What a peer put into kind, reason or id is shown as it is, and nothing of it runs or is asked of the network."""
     page = opened(rollout(1, kind=f"x:{HOSTILE}", reason=HOSTILE))
-    page.locator("summary").first.click()
+    open_first(page)
     assert page.title() == "A run <b>of</b> mine"
     assert page.locator("#title").inner_text() == "A run <b>of</b> mine"
     assert page.locator(".reason").first.text_content() == HOSTILE
@@ -172,7 +183,7 @@ def test_a_long_chain_is_drawn(opened):
     """A chain of 500 causes opens as one tree, however deep."""
     events = [failure(f"e{number}", f"e{number - 1}" if number else None) for number in range(500)]
     page = opened([server(1, None, *map(told, events), own="e499", rollout="deep", service="agent")])
-    page.locator("summary").first.click()
+    open_first(page)
     assert page.locator("#rollouts .failure").count() == 500
     assert page.locator("#chains tbody tr td").nth(1).inner_text().endswith("488 more")
 
