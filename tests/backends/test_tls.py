@@ -12,6 +12,8 @@ import pytest
 from backends.processes import LOOPBACK, ProcessError
 from backends.stack import Collector, Jaeger
 from gym_failures import kinds
+from gym_failures.reading.sources.jaeger_grpc import JaegerGrpc
+from gym_failures.reading.sources.jaeger_search import JaegerError
 from tests.backends.fleet import failing, running
 from tests.backends.test_search import trace_ids
 
@@ -79,6 +81,20 @@ def test_every_hop_by_tls(tmp_path, authority, receiver, prometheus, eventually)
         failed = {fleet.rollout(failing(kinds.CANCELLED)).trace_id}
         fleet.flush()
         eventually(lambda: trace_ids(jaeger.find("model-tls", failure_kind=kinds.CANCELLED)), failed)
+
+
+def test_a_search_by_tls(tmp_path, authority, monkeypatch):
+    """A Jaeger is asked by TLS where an authority vouches for it that `SSL_CERT_FILE` names, and else not at all."""
+    certificate, key = authority.issue("query")
+    other = Authority(tmp_path, "other")
+    with Jaeger(tmp_path, storage="memory", query_tls={"cert_file": certificate, "key_file": key}) as jaeger:
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
+        assert JaegerGrpc(f"grpcs://{jaeger.query_grpc}").services() == []
+        with pytest.raises(JaegerError, match="did not answer"):
+            JaegerGrpc(f"grpc://{jaeger.query_grpc}").services()
+        monkeypatch.setenv("SSL_CERT_FILE", str(other.file))
+        with pytest.raises(JaegerError, match=r"did not answer: .*CERTIFICATE_VERIFY_FAILED"):
+            JaegerGrpc(f"grpcs://{jaeger.query_grpc}").services()
 
 
 SAID = "Basic Z3ltOmd5bQ=="

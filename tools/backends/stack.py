@@ -22,6 +22,8 @@ IN_MEMORY: Final = {
     "memory": ("--config=yaml:extensions::jaeger_storage::backends::traces::memory::max_traces: 100000",)
 }
 
+QUERY_TLS: Final = "--config=yaml:extensions::jaeger_query::grpc::tls"
+
 
 def configured(file: str | Path, tls: Mapping[str, str] | None) -> list[str]:
     """Return the options that name a program's files, the later laid over the earlier."""
@@ -31,7 +33,7 @@ def configured(file: str | Path, tls: Mapping[str, str] | None) -> list[str]:
 class Jaeger(Process):
     """Jaeger with `jaeger.yaml`, its storage in `folder`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a command line and an environment say
         self,
         folder: Path,
         *,
@@ -39,10 +41,12 @@ class Jaeger(Process):
         storage: str = "badger",
         usual_ports: bool = False,
         tls: Mapping[str, str] | None = None,
+        query_tls: Mapping[str, str] | None = None,
     ) -> None:
         """Choose the storage ("badger" on disk, "ephemeral", "memory") and where its Monitor page finds its metrics.
 
-        `tls` are the variables of `tls.yaml`, which is laid over the file; None: it receives in clear text.
+        `tls` are the variables of `tls.yaml`, which is laid over the file; None: it receives in clear text. `query_tls`
+        are the settings of TLS with which it is asked by gRPC; None: it is asked in clear text.
         """
         grpc, http, query, query_grpc, health, metrics, telemetry = free_ports(
             14317, 14318, 16686, 16685, 13134, 8889, 8887, take_usual=usual_ports
@@ -54,7 +58,12 @@ class Jaeger(Process):
         self.targets = [f"{LOOPBACK}:{metrics}", f"{LOOPBACK}:{telemetry}"]
         super().__init__(
             "jaeger",
-            [JAEGER.find(), *configured("jaeger.yaml", tls), *IN_MEMORY.get(storage, ())],
+            [
+                JAEGER.find(),
+                *configured("jaeger.yaml", tls),
+                *IN_MEMORY.get(storage, ()),
+                *(f"{QUERY_TLS}::{file}: {path}" for file, path in (query_tls or {}).items()),
+            ],
             ready=f"http://{LOOPBACK}:{health}/status",
             folder=folder,
             environment={
