@@ -16,6 +16,7 @@ from backends.processes import LOOPBACK, Process, free_ports
 from backends.programs import COLLECTOR, ROOT
 from backends.stack import Jaeger
 from gym_failures.demo import plan
+from gym_failures.reading.sources.jaeger_grpc import JaegerGrpc
 
 SEED = 0
 SHOWN = (
@@ -118,6 +119,10 @@ def store(lines: list[str], folder: Path, state: Path) -> None:
             while {one["spanID"] for trace in json.loads(call(query))["data"] for one in trace["spans"]} != wanted:
                 time.sleep(0.2)
         (folder / "jaeger.json").write_bytes(call(query))
+        now = time.time_ns()
+        asked = JaegerGrpc(f"grpc://{jaeger.query_grpc}")
+        with asked.failing(["agent"], since_ns=now - 3_600 * 10**9, until_ns=now) as found:
+            (folder / "jaeger.pb").write_bytes(found.read())
 
 
 def call(url: str, body: bytes | None = None) -> bytes:
