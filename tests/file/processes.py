@@ -18,6 +18,8 @@ HOST = "127.0.0.1"
 ATTEMPTS = 20
 """Failures that a request of the worker survives before it fails for good."""
 PATIENCE = 60.0  # seconds until a process that says or does nothing is taken for hung
+WORKERS_MAY_BE_SLOW = {"UVICORN_TIMEOUT_WORKER_HEALTHCHECK": f"{PATIENCE:.0f}"}
+"""Has uvicorn not take a worker that is still starting for dead, and start another; older ones cannot be told."""
 _STARTED = "Application startup complete"
 _URL = re.compile(rf"running on http://{re.escape(HOST)}:(\d+)")
 
@@ -44,7 +46,7 @@ def running(folder: Path, *arguments: str, servers: int = 1, **environment: str)
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=stream,
-            env={**os.environ, **environment, "SPANS": str(folder)},
+            env={**os.environ, **WORKERS_MAY_BE_SLOW, **environment, "SPANS": str(folder)},
             start_new_session=True,
         )
     try:
