@@ -181,25 +181,43 @@ def test_an_answer_that_does_not_come_is_not_waited_for():
 
 
 def test_an_answer_without_end_ends():
-    """Answers that never end are read no longer than one may take, and what is more than a range may hold is left."""
+    """An answer that never ends is read no longer than one may take."""
+    with (
+        served(find_traces=lambda *_: endless()) as store,
+        pytest.raises(JaegerError, match="FindTraces did not answer"),
+    ):
+        search(store, seconds=0.5, until=1_000)
 
-    def endless(*_):
-        return (trace(n, event_id=None).SerializeToString() for n in count(1))
 
-    with served(find_traces=endless) as store, pytest.raises(JaegerError, match="FindTraces did not answer: "):
-        search(store, seconds=0.5, until=3_000)
+def test_of_a_full_range_no_more_is_read_than_tells_so():
+    """Where a range has more than an answer may hold, the rest of the answer is left, and the halves are asked for."""
+    asked = []
+
+    def longest_for_ever(request, _context):
+        query = Request.FromString(request).query
+        asked.append((query.start_time_min.ToMicroseconds(), query.start_time_max.ToMicroseconds()))
+        return endless() if asked[-1] == (0, 2) else iter([trace(5).SerializeToString()])
+
+    with served(find_traces=longest_for_ever) as store:
+        assert found(store, until=2_000) == ([5], False)
+    assert sorted(asked) == [(0, 1), (0, 2), (1, 2)]
+
+
+def endless():
+    """Yield traces in which nothing failed."""
+    return (trace(n, event_id=None).SerializeToString() for n in count(1))
 
 
 def test_a_trace_without_end_is_refused(monkeypatch):
     """A trace is taken up to the size of what a file's record may be; more is an error that names it."""
     monkeypatch.setattr(limits, "STORED_RECORD", 2**20)
 
-    def endless(*_):
+    def of_one(*_):
         while True:
             yield trace(7).SerializeToString()
 
     said = r"^grpc://.* has a trace of more than 1 MiB: 0{31}7$"
-    with served(find_traces=endless) as store, pytest.raises(JaegerError, match=said):
+    with served(find_traces=of_one) as store, pytest.raises(JaegerError, match=said):
         search(store)
 
 
@@ -221,6 +239,9 @@ URLS = {
     "no such port": ("grpc://localhost:99999", "is no URL like"),
     "a path": ("grpc://localhost:16685/jaeger", "is no URL like"),
     "another scheme": ("http://localhost:16685", "is no URL like"),
+    "a space": ("grpc://a b:1", "GetServices did not answer: "),
+    "no character": ("grpc://\udcff:1", "is no URL like"),
+    "a NUL": ("grpc://\0:1", "is no URL like"),
     "no brackets": ("grpc://[", "is no URL: "),
 }
 

@@ -7,7 +7,7 @@ has more than one field; it is written here by hand, which is less than a genera
 import ssl
 import weakref
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Final
@@ -63,9 +63,10 @@ class JaegerGrpc(JaegerSearch):
 
     def _takes(self, parts: SplitResult) -> bool:
         try:
-            return bool(parts.hostname and parts.port) and parts.path in {"", "/"} and not parts.query + parts.fragment
+            is_host = bool(parts.hostname and parts.port) and parts.netloc.isprintable()
         except ValueError:  # such a port there is not
             return False
+        return is_host and parts.path in {"", "/"} and not parts.query + parts.fragment
 
     def services(self) -> list[str]:
         """Return the names of the services that Jaeger knows spans of; raises JaegerError."""
@@ -79,11 +80,11 @@ class JaegerGrpc(JaegerSearch):
 
     def _find(self, service: str, start: int, end: int, tags: Tags) -> Generator[tuple[str, bytes]]:
         # Jaeger's stores may cut a trace, into messages that come one after another, and put no two into one message.
-        messages = self._messages(_find_traces(service, start, end, tags, self._most))
-        for of, parts in groupby(messages, key=lambda message: message[0]):
-            yield of, self._joined(of, (part for _, part in parts))
+        with closing(self._messages(_find_traces(service, start, end, tags, self._most))) as messages:
+            for of, parts in groupby(messages, key=lambda message: message[0]):
+                yield of, self._joined(of, (part for _, part in parts))
 
-    def _messages(self, request: bytes) -> Iterator[tuple[str, bytes]]:
+    def _messages(self, request: bytes) -> Generator[tuple[str, bytes]]:
         with self._asking("FindTraces") as asked:
             call = self._channel.unary_stream(asked)(request, timeout=self._seconds)
             try:
