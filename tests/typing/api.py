@@ -20,7 +20,12 @@ from gym_failures import (
     report_for,
     validate_failure_event_map,
 )
-from gym_failures.instrumentation import GymFailuresInstrumentor, raise_for_failure
+from gym_failures.instrumentation import (
+    GymFailuresInstrumentor,
+    instrument_aiohttp,
+    instrument_httpx,
+    raise_for_failure,
+)
 from gym_failures.replies import report_of
 from gym_failures.streams import watch
 
@@ -69,6 +74,8 @@ def relay(chunks: AsyncIterable[bytes]) -> None:
 
 
 GymFailuresInstrumentor().instrument(boundary=FailureBoundary.MODEL)
+instrument_aiohttp(boundary="agent")
+instrument_httpx(boundary=FailureBoundary.AGENT)
 
 gym_failures.FailureReports  # type: ignore[attr-defined]  # the lazy package must not make a misspelt name look right
 FailureReport(failure_ids="e1")  # type: ignore[call-arg]
