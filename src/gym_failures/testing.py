@@ -15,21 +15,26 @@ from types import TracebackType
 from typing import Any, Final, Self
 from unittest import mock
 
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import Sampler
 from opentelemetry.trace import Span, SpanKind
 
 from gym_failures import guard, semconv
 from gym_failures.config import Config
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.ids import id_source
 from gym_failures.reading import By, RebuiltReport, from_readable_span, rebuild
 from gym_failures.recorder import FailureRecorder, default_recorder_replaced
+
+try:
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+    from opentelemetry.sdk.trace.id_generator import IdGenerator
+    from opentelemetry.sdk.trace.sampling import Sampler
+except ModuleNotFoundError as error:
+    raise MissingExtraError("gym_failures.testing", error.name or "", "sdk") from error
 
 CLOCK_START: Final = 1_700_000_000_000_000_000
 """First time that `stepping_clock` gives, in nanoseconds since the epoch."""

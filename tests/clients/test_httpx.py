@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from opentelemetry.instrumentation import httpx as otel_httpx
 
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.instrumentation import httpx as adapter
 from gym_failures.instrumentation.httpx import MODULES, instrument_httpx, uninstrument_httpx
 from gym_failures.log import FailureLog
@@ -193,7 +194,7 @@ def test_a_boundary_that_does_not_exist() -> None:
 def test_without_httpx(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where neither generation is installed, that is said when it is asked for."""
     monkeypatch.setattr(adapter, "find_spec", lambda _: None)
-    with pytest.raises(ImportError, match=r"gym-failures\[httpx\]"):
+    with pytest.raises(MissingExtraError, match=r"gym-failures\[httpx\]"):
         instrument_httpx()
 
 

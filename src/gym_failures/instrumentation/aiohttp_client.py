@@ -10,16 +10,21 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 from weakref import WeakSet
 
-import aiohttp
-from aiohttp import ClientRequest, ClientResponse, ClientSession, TraceConfig
-
 from gym_failures.calls import Call
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
-from gym_failures.instrumentation.aiohttp_body import BROKEN, watch_body
 from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
+
+try:
+    import aiohttp
+    from aiohttp import ClientRequest, ClientResponse, ClientSession, TraceConfig
+
+    from gym_failures.instrumentation.aiohttp_body import BROKEN, watch_body
+except ModuleNotFoundError as error:
+    raise MissingExtraError("instrument_aiohttp", error.name or "", "aiohttp") from error
 
 _AIOHTTP: Final = Guard("aiohttp")
 

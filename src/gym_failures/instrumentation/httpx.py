@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from gym_failures.calls import Call
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
 from gym_failures.patching import Method, wrap_method
@@ -179,13 +180,13 @@ def instrument_httpx(
     """Watch every client of `module`, those that exist too; the last call counts.
 
     `module` is httpx or httpx2; None is every one that is installed. Outside of a request, failures are observed at
-    `boundary` and written by `recorder` (None: the process's own); in a request its log says both. Raises ImportError
-    when neither is installed, and ValueError for a boundary that does not exist.
+    `boundary` and written by `recorder` (None: the process's own); in a request its log says both. Raises
+    `exceptions.MissingExtraError` when neither is installed, and ValueError for a boundary that does not exist.
     """
     where = FailureBoundary(boundary)
     modules = [import_module(name) for name in MODULES if find_spec(name)] if module is None else [module]
     if not modules:
-        raise ImportError("httpx is not installed: pip install gym-failures[httpx]")
+        raise MissingExtraError("instrument_httpx", "httpx", "httpx")
     for one in modules:
         if one.__name__ in _watched:
             _watched.pop(one.__name__).undo()

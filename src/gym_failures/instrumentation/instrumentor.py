@@ -6,15 +6,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # is untyped
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
-from wrapt import register_post_import_hook
 
 from gym_failures.config import Config
+from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
 from gym_failures.recorder import FailureRecorder, set_default_recorder
+
+try:
+    from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]  # is untyped
+    from wrapt import register_post_import_hook
+except ModuleNotFoundError as error:
+    raise MissingExtraError("GymFailuresInstrumentor", error.name or "", "instrument") from error
 
 _INSTRUMENT: Final = Guard("instrument")
 
