@@ -1,6 +1,7 @@
 """What `show` and `count` do with files: good ones, bad ones, and none."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from gym_failures import limits
 from tests.spans import failure, relayed, server, span, told
 from tests.stored import as_line
 
+DATA = Path(__file__).parents[1] / "data"
 JUNK = "junk"
 
 RECOVERED = server(1, None, told(failure("x")), rollout="r1", trace="1" * 32)
@@ -56,6 +58,42 @@ def test_files_are_read_together(command, write):
     assert "no span tells" not in ended.output
 
 
+@pytest.fixture
+def at_home(write, tmp_path, monkeypatch):
+    """Have the folder that `run` leaves in the current one, with a rollout that failed, and give that one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GYM_FAILURES_TRACES", raising=False)
+    (tmp_path / "gym-failures-traces").mkdir()
+    write(FAILED, name="gym-failures-traces/1.jsonl")
+    return tmp_path
+
+
+@pytest.mark.parametrize("call", [("show",), ("count",), ("report",), ("rows", "rollouts.jsonl")], ids=" ".join)
+def test_without_a_name_the_folder_that_run_leaves_is_read(command, at_home, call):
+    """What `run` has left in the current folder is read where no file is named, and that is said."""
+    (at_home / "rollouts.jsonl").write_text('{"_ng_rollout_id": "r2"}\n')
+    ended = command(*call)
+    assert ended.status == 0
+    assert "gym-failures: reading gym-failures-traces\n" in ended.errors
+    page = (at_home / "failures.html").read_text(encoding="utf-8") if call == ("report",) else ""
+    assert "cancelled" in ended.output + page
+
+
+def test_the_folder_that_is_read_is_the_one_that_run_writes_to(command, at_home, monkeypatch):
+    """`GYM_FAILURES_TRACES` names the folder for who writes and who reads."""
+    (at_home / "gym-failures-traces").rename(at_home / "elsewhere")
+    monkeypatch.setenv("GYM_FAILURES_TRACES", "elsewhere")
+    ended = command("show")
+    assert (ended.status, ended.errors) == (0, "gym-failures: reading elsewhere\n")
+    assert "rollout r2" in ended.output
+
+
+@pytest.mark.usefixtures("at_home")
+def test_a_named_file_is_read_alone(command, write):
+    """Where a file is named, nothing else is read."""
+    assert command("count", write()) == (0, "no failures\n", "")
+
+
 def test_folders_and_patterns(command, write, tmp_path):
     """A folder stands for its files of spans, a pattern for the files that are like it, and no file is read twice."""
     (tmp_path / "run" / "deep").mkdir(parents=True)
@@ -76,6 +114,16 @@ def test_folders_and_patterns(command, write, tmp_path):
         assert "└── cancelled at agent" in shown.output
 
 
+@pytest.mark.parametrize("name", ["jaeger.json", "collector.jsonl"])
+def test_a_json_file_of_a_folder_is_taken_for_what_is_in_it(command, tmp_path, name):
+    """A folder's `.json` is read if it holds traces, as what Jaeger's pages download, and is nothing to it if not."""
+    (tmp_path / "traces.json").write_bytes((DATA / name).read_bytes())
+    (tmp_path / "rollouts_aggregate_metrics.json").write_text('[{"agent": "a", "mean/reward": 0.5}]')
+    ended = command("show", "--strict", tmp_path)
+    assert (ended.status, ended.errors) == (0, "")
+    assert ended.output == command("show", DATA / name).output
+
+
 def test_the_folder_of_a_run(command, write, tmp_path):
     """A folder as the demo leaves it stands for its traces, and not for what else of the run is in it."""
     for folder in ("spans", "replies"):
@@ -93,7 +141,7 @@ def test_the_folder_of_a_run(command, write, tmp_path):
         "one": (["a"], "; there are some in {0}/a\n"),
         "many": (["d", "a", "c", "b"], "; there are some in {0}/a, {0}/b, {0}/c and more\n"),
         "one with the name of a pattern": (["[x]"], "; there are some in {0}/[x]\n"),
-        "none": ([], ".pb\n"),
+        "none": ([], " with traces in it\n"),
     }.values(),
     ids=["one", "many", "pattern", "none"],
 )
@@ -230,11 +278,19 @@ def test_an_empty_file_is_no_error(command, write):
     assert command("count", write()) == (0, "no failures\n", "")
 
 
+@pytest.fixture
+def _nowhere(tmp_path, monkeypatch):
+    """Be in a folder in which nothing is."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GYM_FAILURES_TRACES", raising=False)
+
+
+@pytest.mark.usefixtures("_nowhere")
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize(
     ("wrong", "said"),
     {
-        "no file": ((), "name files or folders, or a Jaeger with --jaeger"),
+        "no file": ((), "name files or folders, or a Jaeger with --jaeger; there is no folder gym-failures-traces"),
         "a file that is not there": (("nowhere.jsonl",), "gym-failures: nowhere.jsonl: No such file or directory"),
         "a folder without spans": (("/",), "gym-failures: /: no file in this folder ends in .jsonl, .gz, .zst, .pb"),
         "a pattern of nothing": (("nowhere/*.jsonl",), "gym-failures: nowhere/*.jsonl: no file is like this"),

@@ -146,14 +146,23 @@ def test_strict_holds_for_what_is_followed(tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [("-",), ("--jaeger", "http://localhost:16686"), ("--format", "json", "."), ("--workers", "2", "."), ()],
+    [("-",), ("--jaeger", "http://localhost:16686"), ("--format", "json", "."), ("--workers", "2", ".")],
     ids=str,
 )
 def test_what_cannot_be_followed(command, arguments):
-    """Standard input, a Jaeger, nothing, one document of all that is to come, and several workers make no sense."""
+    """Standard input, a Jaeger, one document of all that is to come, and several workers make no sense."""
     ended = command("show", "--follow", *arguments)
     assert (ended.status, ended.output) == (2, "")
     assert "follows files and folders" in ended.errors
+
+
+def test_without_a_name_the_folder_of_run_is_followed(tmp_path, monkeypatch):
+    """The folder into which `run` has traces written is followed where no file is named."""
+    append(tmp_path / "1.jsonl", line(1))
+    monkeypatch.setenv("GYM_FAILURES_TRACES", str(tmp_path))
+    with following("--quiet", "0") as process:
+        _read_until(process, "rollout r1")
+    assert process.returncode == 0
 
 
 def test_a_packed_file_cannot_be_followed(command, tmp_path):

@@ -38,6 +38,7 @@ def _in_a_clone(write, tmp_path, monkeypatch):
     write(server(1), name="traces/1.jsonl")
     (tmp_path / "README.md").write_text("# Words")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GYM_FAILURES_TRACES", raising=False)
 
 
 @pytest.mark.usefixtures("_in_a_clone")

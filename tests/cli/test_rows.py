@@ -65,6 +65,15 @@ def test_rows_are_read_back(command, write, saved):
     assert "agent_run_error at agent" in shown.output
 
 
+def test_join_is_another_name(command, write, saved, monkeypatch, tmp_path):
+    """`rows join ROWS FILE...` does the same, and a file of that name is one."""
+    rows, traces = saved(ROW), write(FAILED)
+    monkeypatch.chdir(tmp_path)
+    assert command("rows", "join", rows, traces) == command("rows", rows, traces)
+    rows.rename("join")
+    assert "rows with failures: 1;" in command("rows", "join", traces).errors
+
+
 def test_lines_that_are_no_rows_are_left(command, write, saved):
     """A damaged line is printed as it is and counted; with `--strict` it is an error."""
     lines = (b"junk", b"[]", b"")

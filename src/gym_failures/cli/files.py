@@ -1,6 +1,7 @@
 """The files that a command is given, read together, and what could not be read of them."""
 
 import enum
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
@@ -18,6 +19,7 @@ from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
 from gym_failures.cli.progress import progress, size_of, workers_for
 from gym_failures.cli.terminal import err, plain
+from gym_failures.config import Config
 from gym_failures.reading import Skip, StoredReports, iter_reports
 from gym_failures.reading.sources.files import File
 from gym_failures.reading.sources.paths import NothingThereError, expanded
@@ -41,7 +43,8 @@ Files = Annotated[
     typer.Argument(
         metavar="FILE...",
         show_default=False,
-        help="Traces as OpenTelemetry's file exporters or Jaeger write them; a folder, a pattern, or - (stdin).",
+        help="Traces as OpenTelemetry's file exporters or Jaeger write them; a folder, a pattern, or - (stdin)."
+        " [default: gym-failures-traces, as run leaves it]",
     ),
 ]
 ExitCode = Annotated[
@@ -93,10 +96,8 @@ def read(
 def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choice: Choice | None = None) -> list[File]:
     """Return what there is to read; ends the command where that is nothing, or cannot be meant."""
     console = err()
-    if not files and jaeger is None:
-        raise typer.BadParameter("name files or folders, or a Jaeger with --jaeger", param_hint="FILE...")
     try:
-        paths = expanded(files or ())
+        paths = expanded(files or () if jaeger is not None else named(files))
     except NothingThereError as error:
         console.print(f"gym-failures: {plain(str(error))}", markup=False)
         raise typer.Exit(exits.USAGE) from None
@@ -108,6 +109,21 @@ def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choic
         with files_read():  # What is found may need the disk.
             sources.append(ask(jaeger, choice or Choice()))
     return sources
+
+
+def named(files: Sequence[Path] | None) -> Sequence[Path]:
+    """Return `files`, or the folder into which `run` has traces written from here, where none are named.
+
+    Says that it takes the folder, and ends the command where there is none.
+    """
+    if files:
+        return files
+    folder = Path(os.environ.get("GYM_FAILURES_TRACES", "").strip() or Config().traces)
+    if not folder.is_dir():
+        said = f"name files or folders, or a Jaeger with --jaeger; there is no folder {plain(str(folder))}"
+        raise typer.BadParameter(said, param_hint="FILE...")
+    err().print(f"gym-failures: reading {plain(str(folder))}", markup=False)
+    return [folder]
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -15,13 +15,16 @@ from gym_failures.reading import RebuiltReport
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import with_failures
 
+_JOIN: Final = Path("join")
+"""What this does, for those who name it; a file of that name is one all the same."""
+
 
 def rows(
     saved: Annotated[
         Path,
         typer.Argument(metavar="ROWS", show_default=False, help="Saved rows, such as rollouts.jsonl."),
     ],
-    files: Files,
+    files: Files = None,
     *,
     strict: Strict = False,
 ) -> None:
@@ -29,7 +32,10 @@ def rows(
 
     A row of which the traces tell nothing is printed as it is. In the others only the keys of this package change.
     Rows that have failures in them are read by the other commands like traces: gym-failures show rollouts.jsonl.
+    For `rows` one may type `rows join`.
     """
+    if saved == _JOIN and files and not saved.exists():
+        saved, *files = files
     with read(files, Unit.ROLLOUT) as reports:
         waiting = {report.key: report for report in reports if report.key is not None}
     told = set()

@@ -11,7 +11,7 @@ from rich.console import Console
 from gym_failures import limits
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.documents import report_line, reports_document
-from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, read
+from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, named, read
 from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
@@ -60,11 +60,11 @@ def show(
         raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
     choice = Choice(kind, boundary, service, rollout, since, until)
     if following:
-        if not files or jaeger is not None or STANDARD_INPUT in files or output is Format.JSON or workers is not None:
+        if jaeger is not None or STANDARD_INPUT in (files or ()) or output is Format.JSON or workers is not None:
             raise typer.BadParameter(
                 "follows files and folders, in one process, and prints text or jsonl", param_hint="--follow"
             )
-        failed, skips = _follow(files, choice, by, output, quiet=quiet, recovered=recovered)
+        failed, skips = _follow(named(files), choice, by, output, quiet=quiet, recovered=recovered)
         end(skips, strict=strict, failed=exit_code and failed > 0)
         return
     with read(files, by, jaeger=jaeger, choice=choice, workers=workers) as reports:
