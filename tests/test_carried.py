@@ -1,5 +1,6 @@
 """What an exception carries of the reply it was made of, found by the exception's attributes, whatever they are."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,9 +37,9 @@ class Closed:
         raise RuntimeError(name)
 
 
-def anybody(url: str) -> bool:
+def anybody(url: str, values: Sequence[object]) -> bool:
     """Believe everybody, whoever that is."""
-    return bool(url)
+    return bool(url and values)
 
 
 CARRYING = {
@@ -82,8 +83,8 @@ def test_other_attributes_of_those_names(error: Error) -> None:
 def test_a_peer_that_is_not_believed() -> None:
     """The report of a peer that was not chosen is none, and only such a peer is asked about."""
     asked: list[str] = []
-    assert carried_by(CARRYING["aiohttp's"], lambda url: bool(asked.append(url))) is None
-    assert carried_by(CARRYING_NOTHING["no report"], lambda url: bool(asked.append(url))) is None
+    assert carried_by(CARRYING["aiohttp's"], lambda url, _: bool(asked.append(url))) is None
+    assert carried_by(CARRYING_NOTHING["no report"], lambda url, _: bool(asked.append(url))) is None
     assert asked == [URL]
 
 

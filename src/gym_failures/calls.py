@@ -169,7 +169,7 @@ def _believed(values: list[object], url: object, log: FailureLog) -> FailureRepo
     """Return the report of these header values, if they hold one and the peer at `url` is believed."""
     if not values:
         return None
-    if not log.recorder.config.accepts(str(url)):
+    if not log.believes(str(url), values):
         selfmetrics.dropped("untrusted_peer")
         return None
     return decode_reports(values)

@@ -5,7 +5,7 @@ after pickle. So each hop's exception already holds what the server behind it re
 of a reply without a report is found by the same way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 from weakref import ref
@@ -45,10 +45,10 @@ def mark_for(report: FailureReport) -> Mark | None:
     return Mark(tuple(report.events[event_id] for event_id in chain), REMOTE) if chain else None
 
 
-def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried | None:
-    """Return what is known of the reply that `error` holds, or None when there is nothing or its peer is not accepted.
+def carried_by(error: BaseException, believes: Callable[[str, Sequence[object]], bool]) -> Carried | None:
+    """Return what is known of the reply that `error` holds, or None when there is nothing or its peer is not believed.
 
-    `accepts` is asked with the URL of the request (`Config.accepts`). Raises nothing but what `accepts` raises.
+    `believes` is asked with the URL of the request and the values of the header. Raises nothing but what it raises.
     """
     response, headers = attribute(error, "response"), attribute(error, "headers")
     if response is None and headers is None:
@@ -60,7 +60,7 @@ def carried_by(error: BaseException, accepts: Callable[[str], bool]) -> Carried 
     if not values:
         return None
     url = _url_of(error, response)
-    report = decode_reports(values) if url is not None and accepts(url) else None
+    report = decode_reports(values) if url is not None and believes(url, values) else None
     mark = None if report is None else mark_for(report)
     return None if report is None or mark is None else Carried(mark, report.omitted)
 

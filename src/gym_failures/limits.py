@@ -89,6 +89,10 @@ DECODE_REJECT_SECONDS: Final = 0.001
 DECODE_ACCEPT_SECONDS: Final = 0.005
 """Longest time to read a header value, in seconds; ours, held by the benchmarks."""
 
+REFUSED_VALUES: Final = 512
+"""Values of the header that one request remembers to have refused, in values, before it refuses all; ours, as many as
+the failures that its log holds."""
+
 INTEGER_DIGITS: Final = 640
 """Longest whole number that is written or read, in digits; the least to which a host may lower Python's own limit of
 converting them (`sys.int_info.str_digits_check_threshold`)."""

@@ -22,6 +22,7 @@ from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import owner_of
 from gym_failures.records import FailureEvent, FailureReport
+from gym_failures.refused import RefusedValues
 from gym_failures.repair import repair
 
 _LOG: Final = Guard("log")
@@ -33,7 +34,18 @@ class Observing:
     No method raises for anything that it is given to observe.
     """
 
-    __slots__ = ("_book", "_operation", "_outer", "_owner", "_recorder", "_shared", "_span", "_stage", "boundary")
+    __slots__ = (
+        "_book",
+        "_operation",
+        "_outer",
+        "_owner",
+        "_recorder",
+        "_refused",
+        "_shared",
+        "_span",
+        "_stage",
+        "boundary",
+    )
 
     def __init__(  # noqa: PLR0913 - what a request is, and what a test or a server replaces
         self,
@@ -54,6 +66,7 @@ class Observing:
         self._owner = owner
         self._outer: Observing | None = None
         self._shared: dict[int, tuple[BaseException, FailureEvent]] | None = None
+        self._refused: RefusedValues | None = None
         self._book = Book(self._recorder)
 
     @property
@@ -163,6 +176,24 @@ class Observing:
             return repair(events, failure_id=failure_id, omitted=report.omitted).report
         return None
 
+    def believes(self, url: str, values: Sequence[object]) -> bool:
+        """Tell whether `values` of the report header are believed, in a reply from `url`; if not, `refuse` them."""
+        if self._recorder.config.accepts(url):
+            return True
+        self.refuse(values)
+        return False
+
+    def refuse(self, values: Sequence[object]) -> None:
+        """Believe these values of the report header not even in the reply to this request, should the app copy them."""
+        outermost = self.outermost
+        if outermost._refused is None:  # noqa: SLF001 - of the same class
+            outermost._refused = RefusedValues()  # noqa: SLF001 - as above
+        outermost._refused.add(values)  # noqa: SLF001 - as above
+
+    def not_refused(self, values: Sequence[object]) -> Sequence[object]:
+        """Return what is left of `values` of the report header, which the app has put on its own reply."""
+        return values if self._refused is None else self._refused.others(values)
+
     def mark(self, event: FailureEvent) -> Mark:
         """Return what is left on an exception that stands for `event`, which this log has recorded."""
         return Mark((event,), self._token_of_marks())
@@ -187,7 +218,7 @@ class Observing:
             error,
             boundary=boundary,
             rules=self._recorder.config.rules,
-            carried=functools.partial(carried_by, accepts=self._recorder.config.accepts),
+            carried=functools.partial(carried_by, believes=self.believes),
             owner=token,
             **context,
         )

@@ -114,7 +114,7 @@ def _record_exception(
         stage=stage,
         operation=operation,
         rules=recorder.config.rules,
-        carried=functools.partial(carried_by, accepts=recorder.config.accepts),
+        carried=functools.partial(carried_by, believes=lambda url, _: recorder.config.accepts(url)),
         owner=owner,
     )
     clean: dict[str, FailureEvent] = {}

@@ -49,10 +49,10 @@ def answer(app, config=None, **options):
 
 @pytest.mark.parametrize("reply_to", ["none", lambda scope: scope["path"] != "/"])
 def test_no_report_for_whom_it_is_not_meant(reply_to):
-    """Where `reply_to` says no, the reply is as the app made it, with a report of its own too; the trace has all."""
-    relayed = (b"Gym-Failure-Report", RELAYED.encode())
-    call, telemetry = answer(failing(headers=[relayed]), Config(reply_to=reply_to))
-    assert call.sent[0] == start(500, relayed)
+    """Where `reply_to` says no, no report leaves, not one that the app has put there either; the trace has all."""
+    relayed, other = (b"Gym-Failure-Report", RELAYED.encode()), (b"x-other", b"stays")
+    call, telemetry = answer(failing(headers=[relayed, other]), Config(reply_to=reply_to))
+    assert call.sent[0] == start(500, other)
     assert sorted(event["failure.origin"] for event in telemetry.events()) == ["local", "local", "remote"]
 
 
@@ -86,6 +86,18 @@ def test_garbage_that_the_app_calls_a_report_is_replaced(telemetry):
     call, _ = answer(failing(headers=[(b"gym-failure-report", b"1.!!"), (b"x-other", b"stays")]))
     assert call.report.failure_id in call.report.events
     assert [name for name, _ in call.sent[0]["headers"]] == [b"x-other", b"gym-failure-report"]
+
+
+@pytest.mark.parametrize("value", [b"1.!!", b"", b"2.eJy"])
+def test_what_cannot_be_read_is_not_passed_on(value):
+    """A header that tells of no failure is gone where there is none to tell of: nobody knows what is in it."""
+
+    async def app(scope, receive, send):
+        await send(start(200, (b"gym-failure-report", value), (b"x-other", b"stays")))
+        await send(body(b""))
+
+    call, _ = answer(app)
+    assert call.sent[0] == start(200, (b"x-other", b"stays"))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from gym_failures.instrumentation.asgi.reply import (
     takes_a_comment,
     with_readable_headers,
     with_report,
+    without_report,
 )
 from gym_failures.instrumentation.asgi.request_log import Place
 from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send, has_report, is_report
@@ -131,7 +132,7 @@ class Exchange(ObservedRequest):
             self._settle_gone()
             return message
         relayed = [value for name, value in self._headers if is_report(name)]
-        report = decode_reports(relayed) if relayed else None
+        report = decode_reports(log.not_refused(relayed)) if relayed else None
         if report is not None:
             report = log.observe_reply(report, span=log.span)
         relayed_id = None if report is None else report.failure_id
@@ -147,7 +148,7 @@ class Exchange(ObservedRequest):
         self._broken = False
         if log.has_failures and log.recorder.config.replies_to(self.scope):
             return with_report(message, self._headers, log)
-        return message
+        return without_report(message, self._headers) if relayed else message
 
     async def _end(self, message: Message) -> Message:
         """Send what comes before the end of a reply that failed after it had started, and return the end."""

@@ -49,8 +49,16 @@ def with_readable_headers(message: Message) -> tuple[Message, Headers]:
 
 def with_report(message: Message, headers: Headers, log: FailureLog) -> Message:
     """Return the start of a reply with one report header, that of `log`; the app's own message is not touched."""
-    others = [(name, value) for name, value in headers if not is_report(name)]
-    return {**message, "headers": [*others, (HEADER, _encoded(log).encode("ascii"))]}
+    return {**message, "headers": [*_others(headers), (HEADER, _encoded(log).encode("ascii"))]}
+
+
+def without_report(message: Message, headers: Headers) -> Message:
+    """Return the start of a reply without a report header; the app's own message is not touched."""
+    return {**message, "headers": _others(headers)}
+
+
+def _others(headers: Headers) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if not is_report(name)]
 
 
 def comment(log: FailureLog, after: bytes) -> Message:
