@@ -90,12 +90,13 @@ def test_a_reader_that_stops_ends_the_command(write):
     """Where nobody reads on, as behind `head`, the command ends without a word and with the status of SIGPIPE."""
     spans = [server(n, None, told(failure(f"a{n}")), own=f"a{n}", trace=f"{n:032x}") for n in range(1, 2_000)]
     for arguments in (("show",), ("show", "--format", "jsonl"), ("count", "--by", "kind")):
-        with subprocess.Popen(
-            [COMMAND, *arguments, write(*spans)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        ) as process:
-            process.stdout.close()
-            assert process.stderr.read() == b""
-        assert process.returncode == 141
+        reader, writer = os.pipe()
+        os.close(reader)  # before the command begins, so that it writes nothing before
+        with os.fdopen(writer, "wb") as output:
+            done = subprocess.run(
+                [COMMAND, *arguments, write(*spans)], stdout=output, stderr=subprocess.PIPE, check=False
+            )
+        assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("arguments", ["show", "show --format json", "count", "count --format csv", "--version"])
