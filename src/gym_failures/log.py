@@ -38,9 +38,9 @@ _LATER: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspe
 class FailureLog(Observing):
     """The failures of one request, at most 512 events, safe in threads.
 
-    As a context manager, once, it is the log of the code within: an exception that leaves the block is its own failure.
-    A log inside another one hands its events outward at the end. No method raises for anything that it is given to
-    observe.
+    As a context manager, once, by `with` or `async with`, it is the log of the code within: an exception that leaves is
+    its own failure. A log inside another one hands its events outward at the end. No method raises for anything that it
+    is given to observe.
     """
 
     __slots__ = ("_settled", "_span_is_given", "_token", "_was_entered")
@@ -200,6 +200,16 @@ class FailureLog(Observing):
             self._token = None
         self.settle(None if error is None or is_a_normal_end(error) else error)
         self.close()
+
+    async def __aenter__(self) -> Self:
+        """Begin as with `with`; nothing is awaited."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End as with `with`."""
+        self.__exit__(kind, error, traceback)
 
 
 def _reset(token: Token[Any]) -> None:

@@ -157,9 +157,10 @@ def owner_of(span: Span) -> str:
 class observe:  # noqa: N801 - used as a function, like contextlib's own
     """Record an exception that leaves the block or the decorated function, and let it go on unchanged.
 
-    Works as a context manager and as a decorator of functions and coroutine functions. The failure is recorded once at
-    `boundary`; an exception that already is a failure of this boundary adds nothing. The span that is current at entry
-    gets the summary of the failure, unless it is the request's own span, whose outcome the request's log decides.
+    Works as a context manager, by `with` and by `async with`, and as a decorator of functions and coroutine functions.
+    The failure is recorded once at `boundary`; an exception that already is a failure of this boundary adds nothing.
+    The span that is current at entry gets the summary of the failure, unless it is the request's own span, whose
+    outcome the request's log decides.
     """
 
     __slots__ = ("_boundary", "_number", "_operation", "_span", "_span_name", "_stage", "_started")
@@ -208,6 +209,16 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         if self._started is not None:
             with _OBSERVE:
                 self._started.__exit__(kind, error, traceback)
+
+    async def __aenter__(self) -> Self:
+        """Begin as with `with`; nothing is awaited."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End as with `with`."""
+        self.__exit__(kind, error, traceback)
 
     def _observe(self, error: BaseException) -> None:
         log = current.get()

@@ -129,6 +129,24 @@ def test_decorates_functions_and_coroutine_functions(telemetry: Telemetry) -> No
     assert telemetry.count() == 3
 
 
+@pytest.mark.parametrize("block", [observe, FailureLog])
+def test_async_with_is_as_with(telemetry: Telemetry, block: type[observe | FailureLog]) -> None:
+    """A block that `async with` opens gives what `with` gives, records what leaves it, and lets it go on unchanged."""
+    error = ValueError("boom")
+
+    async def main() -> None:
+        async with block("agent") as opened:
+            assert isinstance(opened, block)
+            await asyncio.sleep(0)
+            raise error
+
+    with telemetry.span("work"), pytest.raises(ValueError, match="boom") as caught:
+        asyncio.run(main())
+    assert caught.value is error
+    assert telemetry.named("work").status.status_code is StatusCode.ERROR
+    assert telemetry.only_event()["failure.kind"] == "agent_run_error"
+
+
 def test_generator_functions_are_refused_when_decorated() -> None:
     """A generator function is refused at decoration, because what runs between its steps is not its own."""
 
