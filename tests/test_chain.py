@@ -84,7 +84,7 @@ class TestForeign:
     def test_without_a_boundary_there_is_no_failure(self):
         """Nothing is invented: a foreign exception alone gives no event, and no mark."""
         error = KeyError("k")
-        assert failures_of(error) == (None, (), (), (), False, False)
+        assert failures_of(error) == (None, (), (), (), False, False, 0)
         assert error.__dict__ == {}
 
     def test_without_a_boundary_the_failure_below_is_the_own(self):

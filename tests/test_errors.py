@@ -217,13 +217,14 @@ class TestReportFor:
             report_for(KeyError("k"), **wrong)
 
     def test_says_when_causes_were_cut(self):
-        """Of a chain too long to follow, the report is legal and says that something is missing."""
-        error = None
+        """Of a chain too long to report, the report is legal and says that something is missing, but not the root."""
+        root = error = FailureError("provider_oom_killed", boundary="sandbox")
         for _ in range(limits.CHAIN_LINKS + 1):
             outer = FailureError("agent_run_error", boundary="agent")
             outer.__cause__, error = error, outer
         report = report_for(error)
         assert (len(report.events), report.omitted) == (limits.CHAIN_LINKS, True)
+        assert chain_ids(report.events, report.failure_id)[-1] == root.event_id
 
     @given(exceptions())
     def test_is_always_legal(self, error):

@@ -143,10 +143,14 @@ class Book:
             origin = semconv.ORIGIN_LOCAL if local else semconv.ORIGIN_REMOTE
             self._recorder.carry(event, origin=origin, span=span, late=self._state != _OPEN)
 
-    def leave_out(self) -> None:
-        """Say that events are missing."""
+    def leave_out(self, dropped: int = 0) -> None:
+        """Say that events are missing, and how many of them a bound here left out before they were written."""
         with self._lock:
-            self._writable().omitted = True
+            ledger = self._writable()
+            ledger.omitted = True
+            ledger.dropped += dropped
+        if dropped:
+            selfmetrics.dropped("causes", dropped)
 
     def absorb(self, inner: "Book") -> None:
         """Take over what an inner book kept; it is written already."""

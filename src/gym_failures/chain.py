@@ -13,6 +13,7 @@ from gym_failures import limits
 from gym_failures.classify import Rule, classify, default_kind
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.links import Link, links_of
 from gym_failures.making import foreign_event, shaped_event
 from gym_failures.marks import REMOTE, Mark, cause_of, is_of_no_log, mark_of, members_of, set_mark
 from gym_failures.records import FailureEvent
@@ -46,7 +47,9 @@ class Failures(NamedTuple):
     shared: bool
     """Whether the exception is already marked by another request, so that the caller has to remember `own` itself."""
     omitted: bool
-    """Whether a bound cut causes or members of a group away."""
+    """Whether failures are missing, because a bound left them out or a reply says so."""
+    dropped: int
+    """Failures among the causes and the members of groups that a bound left out."""
 
 
 def failures_of(  # noqa: PLR0913 - the fields of the event that the observer knows
@@ -82,7 +85,13 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     own = chain[0] if chain else None
     events = tuple(event for event in walk.events.values() if event is not own)
     return Failures(
-        own, events if own is None else (*events, own), tuple(walk.fresh), tuple(walk.known), walk.shared, walk.omitted
+        own=own,
+        events=events if own is None else (*events, own),
+        fresh=tuple(walk.fresh),
+        known=tuple(walk.known),
+        shared=walk.shared,
+        omitted=walk.omitted or walk.dropped > 0,
+        dropped=walk.dropped,
     )
 
 
@@ -101,6 +110,8 @@ class _Walk:
     known: list[Mark] = field(default_factory=list)
     shared: bool = False
     omitted: bool = False
+    """Whether a reply says that failures are missing."""
+    dropped: int = 0
     _active: set[int] = field(default_factory=set)
     """Ids of the exceptions between the first one and the one that is looked at: meeting one again is a cycle."""
     _kinds: dict[int, set[str | None]] = field(default_factory=dict)
@@ -145,41 +156,39 @@ class _Walk:
 
         `boundary` is that of the nearest failure above, where foreign members of groups become failures.
         """
-        nodes: list[tuple[BaseException, FailureBoundary | None]] = []
-        node: BaseException | None = error
-        while node is not None and id(node) not in self._active and len(nodes) < limits.CHAIN_LINKS:
-            self._active.add(id(node))
-            nodes.append((node, boundary))
-            if mark_of(node) is not None:
-                boundary = None  # what is below was recorded with it, so nothing new comes of it
-            elif (shape := shape_of(node)) is not None:
-                boundary = shape[1]
-            node = cause_of(node)
-        cut_short = node is not None and id(node) not in self._active
-        chain: _Chain = ()
-        foreign: list[BaseException] = []
-        for node, outer in reversed(nodes):
-            mark = mark_of(node) or self._carried_mark(node)
+        links = links_of(error, boundary, active=self._active, is_known=self._is_carried)
+        self.dropped += links.dropped
+        chain, foreign = self._chain_of(links.last, (), [])
+        if links.dropped:
+            foreign = []  # what a failure in the gap was raised from
+        chain, foreign = self._chain_of(links.first, chain, foreign)
+        self._active.difference_update(id(link.error) for link in links.all)
+        return chain, foreign
+
+    def _chain_of(
+        self, links: Sequence[Link], chain: _Chain, foreign: list[BaseException]
+    ) -> tuple[_Chain, list[BaseException]]:
+        """Put exceptions on top of the chain, and of the foreign exceptions above it, that the last was raised from."""
+        for node, outer in reversed(links):
+            mark = mark_of(node)
             if mark is not None:
                 self._members_of(node, None, ())  # those that were recorded with it
-                chain, foreign, cut_short = self._take(mark), [], False
+                chain, foreign = self._take(mark), []
             elif (shape := shape_of(node)) is not None:
                 chain, foreign = self._shaped(node, shape, chain, foreign), []
             else:
                 chain = self._members_of(node, outer, chain)
-                foreign.insert(0, node)
-        self._active.difference_update(id(node) for node, _ in nodes)
-        self.omitted = self.omitted or cut_short
+                foreign = [node, *foreign]
         return chain, foreign
 
-    def _carried_mark(self, error: BaseException) -> Mark | None:
-        """Mark an exception with the failure that is known of the reply it was made of."""
+    def _is_carried(self, error: BaseException) -> bool:
+        """Mark an exception with the failure that is known of the reply it was made of, if one is."""
         carried = None if self.carried is None else self.carried(error)
         if carried is None:
-            return None
+            return False
         self.omitted = self.omitted or carried.omitted
         set_mark(error, carried.mark)
-        return carried.mark
+        return True
 
     def _members_of(self, group: BaseException, boundary: FailureBoundary | None, chain: _Chain) -> _Chain:
         """Build the events of a group's leaves; the first one is the group's cause unless it has one already.
@@ -189,12 +198,12 @@ class _Walk:
         members = members_of(group)
         kinds = self._kinds.setdefault(id(group), set())
         if members and self._group_depth >= limits.GROUP_DEPTH:
-            self.omitted = True
+            self.dropped += len(members)
             return chain
         self._group_depth += 1
-        for member in members:
+        for index, member in enumerate(members):
             if self._members >= limits.GROUP_MEMBERS:
-                self.omitted = True
+                self.dropped += len(members) - index
                 break
             self._members += 1
             below, foreign = self._chain(member, boundary)
@@ -269,6 +278,8 @@ class _Walk:
         return mark.owner in {None, self.owner} or (is_of_no_log(mark.owner) and not is_of_no_log(self.owner))
 
     def _mark(self, error: BaseException, event: FailureEvent, chain: _Chain, *, leave: bool = True) -> _Chain:
+        if len(chain) >= limits.CHAIN_LINKS:  # else a loop that raises each error from the last leaves ever larger ones
+            chain = (*chain[: limits.CHAIN_LINKS - 2], chain[-1])
         mark = Mark((event, *chain))
         if leave:
             set_mark(error, mark)

@@ -148,7 +148,8 @@ SERVER_ERROR_STATUS: Final = 500
 # --- Exceptions. ------------------------------------------------------------------------------------------------------
 
 CHAIN_LINKS: Final = 64
-"""Explicit causes that are followed from one exception, in links; ours, far more than hand-written code has."""
+"""Exceptions raised from each other that are made failures of, in exceptions, half of them the outermost and half those
+that everything began with; ours, far more than hand-written code has but in loops."""
 
 GROUP_MEMBERS: Final = 64
 """Members of exception groups that are looked at for one exception, in all; ours."""

@@ -106,7 +106,7 @@ class Observing:
 
     @property
     def dropped(self) -> int:
-        """Events that a bound of this log left out; they were written all the same."""
+        """Events that a bound left out: of this log, and those were written all the same, or of one exception."""
         return self._book.ledger.dropped
 
     @property
@@ -223,7 +223,7 @@ class Observing:
             **context,
         )
         if found.omitted:
-            self._book.leave_out()
+            self._book.leave_out(found.dropped)
         written = self._add_all(found, token, span)
         own = None if found.own is None else written[found.own.event_id]
         if found.shared and own is not None and not self._book.is_closed:

@@ -15,6 +15,7 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
+from gym_failures import selfmetrics, semconv
 from gym_failures.carried import carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
@@ -117,6 +118,8 @@ def _record_exception(
         carried=functools.partial(carried_by, believes=lambda url, _: recorder.config.accepts(url)),
         owner=owner,
     )
+    if found.omitted:
+        _leave_out(found.dropped, span)
     clean: dict[str, FailureEvent] = {}
     for mark in found.fresh:
         event = canonical(mark.events[0], recorder.config)
@@ -126,6 +129,14 @@ def _record_exception(
         mark.number = next(_numbers) if owner == UNTRACED else None
         recorder.write(event, span=span)
     return None if found.own is None else clean.get(found.own.event_id, found.own)
+
+
+def _leave_out(dropped: int, span: Span) -> None:
+    """Say on `span` that failures are missing, and count those that a bound here left out."""
+    if span.is_recording():
+        span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+    if dropped:
+        selfmetrics.dropped("causes", dropped)
 
 
 def _drop_mark_of_before(error: BaseException, boundary: FailureBoundary, number: int, span: Span) -> None:

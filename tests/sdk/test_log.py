@@ -192,6 +192,23 @@ def test_full_log_keeps_the_own_failure_and_its_chain(telemetry: Telemetry) -> N
     assert log.dropped == 10_003 - limits.LOG_EVENTS
 
 
+def test_causes_beyond_a_bound_are_counted(telemetry: Telemetry) -> None:
+    """Of 100 failures raised from each other the log says how many it has not, and only the first is a root."""
+    error: FailureError | None = None
+    for index in range(100):
+        effect = FailureError("judge_failed", boundary="agent", reason=str(index))
+        effect.__cause__, error = error, effect
+    assert error is not None
+    with pytest.raises(FailureError), telemetry.span("rollout"), FailureLog("agent") as log:
+        raise error
+    assert (log.omitted, log.dropped) == (True, 100 - limits.CHAIN_LINKS)
+    assert (telemetry.named("rollout").attributes or {})["failure.omitted"] is True
+    assert telemetry.count(failure_root=True) == 1
+    (rebuilt,) = telemetry.reports()
+    assert rebuilt.root is not None
+    assert (rebuilt.root.failure_reason, rebuilt.report.omitted, rebuilt.missing_causes) == ("0", True, ())
+
+
 def test_after_the_header_a_failure_is_late(telemetry: Telemetry) -> None:
     """What is recorded after the reply's header was written is marked late; what came before is not."""
     with telemetry.span("server"):

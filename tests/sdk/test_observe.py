@@ -36,6 +36,14 @@ def test_one_exception_through_three_spans_is_one_event(telemetry: Telemetry) ->
     assert len(telemetry.named("inner").events) == 1
 
 
+def test_what_a_bound_leaves_out_is_said_where_there_is_no_log(telemetry: Telemetry) -> None:
+    """The span that gets what is left of a chain or a group too large says that something is missing."""
+    with telemetry.span("work"), pytest.raises(ExceptionGroup), observe("agent"):
+        raise ExceptionGroup("g", [ValueError(str(index)) for index in range(200)])
+    assert (telemetry.named("work").attributes or {})["failure.omitted"] is True
+    assert telemetry.reports()[0].report.omitted
+
+
 def test_another_boundary_records_its_own_failure_caused_by_the_first(telemetry: Telemetry) -> None:
     """Each boundary that an exception crosses has one event, linked to the one below it."""
 
