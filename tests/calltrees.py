@@ -1,27 +1,29 @@
 """Made-up call trees of servers, run in one process through the real log, header and recorder.
 
-Each server is what a middleware would make of it: a SERVER span, a log, an own failure settled at the reply, a header.
-A run keeps what every server sent, so that it can be compared with what the spans tell.
+Each server is what a middleware would make of it: a SERVER span, a log, an own failure settled at the reply, a header,
+and the last comment of an event stream that broke. A run keeps what every server sent, so that it can be compared with
+what the spans tell. `strategies.server_trees` draws them.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
 
-from hypothesis import strategies as st
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import SpanKind
+from opentelemetry.trace import SpanKind, TracerProvider
 
 from gym_failures.errors import FailureError, error_from
 from gym_failures.header import decode_report, encode
-from gym_failures.kinds import FAILURE_KINDS, FailureBoundary
+from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
 from gym_failures.operations import operation
 from gym_failures.recorder import FailureRecorder
 from gym_failures.recording import observe, record_failure
 from gym_failures.records import FailureReport
+from gym_failures.streams import CommentReader, comment_line
 
-BOUNDARIES = tuple(FailureBoundary)
+OUTCOMES: Final = ("ok", "raise", "group", "status", "fail", "stream")
+"""How a request can end, unless a step has ended it: of these, "stream" answers 200 and breaks after its last step."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class Raise:
 
 @dataclass(frozen=True)
 class Call:
-    """The server calls another one: what each attempt meets, and what it does with a failure in the end."""
+    """The server calls another one: what each attempt meets, and what it does with a failure in the end.
+
+    What is lost of a reply is all of it, or the end of a stream.
+    """
 
     attempts: Sequence["Server"]
     lost: Sequence[bool]
@@ -53,14 +58,21 @@ class Server:
     """Failures after the reply's header was written."""
 
 
+class Reply(NamedTuple):
+    """What a server answers its caller."""
+
+    status: int
+    header: str | None
+    ending: bytes = b""
+    """The last of a stream that broke."""
+
+
 @dataclass
 class Sent:
-    """What one server sent, and what it could not send any more."""
+    """What one server sent: in the header of its reply, or at the end of its stream."""
 
     span_id: str
     report: FailureReport | None
-    was_cut: bool
-    status: int
 
 
 @dataclass
@@ -71,32 +83,34 @@ class Run:
     recorder: FailureRecorder
     sent: list[Sent] = field(default_factory=list)
 
-    def serve(self, server: Server) -> tuple[int, str | None]:
-        """Serve one request; returns the status and the header value."""
+    def serve(self, server: Server) -> Reply:
+        """Serve one request."""
         tracer = self.provider.get_tracer("servers")
         with tracer.start_as_current_span(
             server.boundary.value, kind=SpanKind.SERVER, record_exception=False, set_status_on_exception=False
         ) as span:
+            at = len(server.steps) - (server.outcome == "stream")
             log = FailureLog(server.boundary, recorder=self.recorder)
             with log.activate():
-                error, status, relayed = self._handle(server, log)
+                error, status, relayed = self._handle(replace(server, steps=server.steps[:at]), log)
                 own = log.settle(error, status=status, relayed_id=relayed)
-                header = encode(log.report()) if log.has_failures else None
+                reply = Reply(status, self._sent(log, span))
                 log.seal()
                 for number in range(server.after):
                     record_failure(ValueError(f"late {number}"))
+                if server.outcome == "stream" and error is None:
+                    error, _, _ = self._handle(replace(server, steps=server.steps[at:], outcome="raise"), log)
+                    log.settle(error)
+                    reply = reply._replace(ending=comment_line(self._sent(log, span), after=b"data: {"))
             log.close()
-            context = span.get_span_context()
             assert own is None or status >= 500 or server.outcome == "fail"
-        self.sent.append(
-            Sent(
-                f"{context.span_id:016x}",
-                None if header is None else decode_report(header.value),
-                header is not None and header.was_cut,
-                status,
-            )
-        )
-        return status, None if header is None else header.value
+        return reply
+
+    def _sent(self, log: FailureLog, span: trace.Span) -> str | None:
+        header = encode(log.report()).value if log.has_failures else None
+        span_id = f"{span.get_span_context().span_id:016x}"
+        self.sent.append(Sent(span_id, None if header is None else decode_report(header)))
+        return header
 
     def _handle(self, server: Server, log: FailureLog) -> tuple[BaseException | None, int, str | None]:
         relayed: str | None = None
@@ -127,12 +141,15 @@ class Run:
             for target, lost in zip(call.attempts, call.lost, strict=True):
                 attempts.begin_attempt()
                 with tracer.start_as_current_span("call", kind=SpanKind.CLIENT):
-                    status, header = self.serve(target)
+                    reply = self.serve(target)
+                    if not lost or reply.ending:
+                        report = None if reply.header is None else log.observe_reply(reply.header)
                     if lost:
                         record_failure(ConnectionResetError("the reply was lost"))
                         continue
-                    report = None if header is None else log.observe_reply(header)
-                    if status < 500:
+                    if reply.ending:
+                        report = log.observe_reply(_told_at_the_end(reply.ending))
+                    elif reply.status < 500:
                         break
         if call.raise_on_failure and report is not None and (error := error_from(report)) is not None:
             raise RuntimeError("the call failed") from error
@@ -160,43 +177,11 @@ def throw(step: Raise) -> None:
     )
 
 
-_raises = st.builds(
-    Raise,
-    how=st.sampled_from(["plain", "chain", "implicit", "group"]),
-    kind=st.sampled_from([*sorted(FAILURE_KINDS), "flaky:tool_error", "unheard_of"]),
-    reason=st.text(max_size=40) | st.just("深" * 300),
-)
-
-
-def _servers(children: st.SearchStrategy[Server]) -> st.SearchStrategy[Server]:
-    calls = st.lists(st.tuples(children, st.booleans()), min_size=1, max_size=3).flatmap(
-        lambda pairs: st.builds(
-            Call,
-            attempts=st.just([server for server, _ in pairs]),
-            lost=st.just([lost for _, lost in pairs]),
-            raise_on_failure=st.booleans(),
-        )
-    )
-    return st.builds(
-        Server,
-        boundary=st.sampled_from(BOUNDARIES),
-        steps=st.lists(_raises | calls, max_size=3),
-        outcome=st.sampled_from(["ok", "raise", "group", "status", "fail"]),
-        after=st.integers(0, 2),
-    )
-
-
-servers = st.recursive(
-    st.builds(
-        Server,
-        boundary=st.sampled_from(BOUNDARIES),
-        steps=st.lists(_raises, max_size=3),
-        outcome=st.sampled_from(["ok", "raise", "group", "status", "fail"]),
-        after=st.integers(0, 2),
-    ),
-    _servers,
-    max_leaves=6,
-)
+def _told_at_the_end(ending: bytes) -> FailureReport:
+    reader = CommentReader()
+    reader.feed(ending)
+    assert reader.report is not None
+    return reader.report
 
 
 def run(tree: Server, provider: TracerProvider, recorder: FailureRecorder) -> Run:

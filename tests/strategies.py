@@ -26,7 +26,7 @@ from gym_failures.records import (
     SdkErrorDetails,
 )
 from gym_failures.wire import to_tree
-from tests import spans
+from tests import calltrees, spans
 
 # What has broken exporters, headers or logs somewhere, in one alphabet.
 _AWKWARD = "模型服务超时서버🔥👩‍🚀🏳️‍🌈\0\r\n\t\x1b\x7f\u202e\u2028\ufeff\ufffd+%=,;:/\\\"'{}[]…~ a"
@@ -328,6 +328,39 @@ def call_trees(draw: st.DrawFn) -> spans.Call:
         return call
 
     return request(3)
+
+
+@functools.cache
+def server_trees() -> st.SearchStrategy[calltrees.Server]:
+    """Draw a request to a server with all that it calls: what fails there, how it ends, and replies that get lost."""
+    raises = st.builds(
+        calltrees.Raise,
+        how=st.sampled_from(["plain", "chain", "implicit", "group"]),
+        kind=st.sampled_from([*sorted(kinds.FAILURE_KINDS), "flaky:tool_error", "unheard_of"]),
+        reason=st.text(max_size=40) | st.just("深" * 300),
+    )
+
+    def servers(steps: st.SearchStrategy[calltrees.Raise | calltrees.Call]) -> st.SearchStrategy[calltrees.Server]:
+        return st.builds(
+            calltrees.Server,
+            boundary=st.sampled_from(FailureBoundary),
+            steps=st.lists(steps, max_size=3),
+            outcome=st.sampled_from(calltrees.OUTCOMES),
+            after=st.integers(0, 2),
+        )
+
+    def callers(children: st.SearchStrategy[calltrees.Server]) -> st.SearchStrategy[calltrees.Server]:
+        calls = st.lists(st.tuples(children, st.booleans()), min_size=1, max_size=3).flatmap(
+            lambda pairs: st.builds(
+                calltrees.Call,
+                attempts=st.just([server for server, _ in pairs]),
+                lost=st.just([lost for _, lost in pairs]),
+                raise_on_failure=st.booleans(),
+            )
+        )
+        return servers(raises | calls)
+
+    return st.recursive(servers(raises), callers, max_leaves=6)
 
 
 def json_values() -> st.SearchStrategy[object]:

@@ -10,10 +10,11 @@ from gym_failures.reading import read_reports
 from gym_failures.testing import Telemetry
 from tests import calltrees
 from tests.agreement import assert_wire_and_trace_agree
+from tests.strategies import server_trees
 
 
 @settings(max_examples=100)
-@given(calltrees.servers)
+@given(server_trees())
 def test_report_rebuilt_from_a_file_is_the_one_that_was_sent(tree: calltrees.Server) -> None:
     """For any call tree, the reports read from the exporter's file agree with those that the servers sent."""
     file = io.StringIO()

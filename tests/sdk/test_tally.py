@@ -8,10 +8,11 @@ from gym_failures import semconv
 from gym_failures.cli.tally import tally
 from gym_failures.testing import Telemetry
 from tests import calltrees
+from tests.strategies import server_trees
 
 
 @settings(max_examples=100)
-@given(calltrees.servers)
+@given(server_trees())
 def test_tally_of_spans_is_what_the_counter_counted(tree: calltrees.Server) -> None:
     """For any call tree, failures and root causes by kind and boundary are as many as the metric says."""
     with Telemetry() as telemetry:
@@ -32,7 +33,7 @@ def test_tally_of_spans_is_what_the_counter_counted(tree: calltrees.Server) -> N
 
 
 @settings(max_examples=50)
-@given(calltrees.servers)
+@given(server_trees())
 def test_tally_does_not_hang_on_how_reports_are_cut(tree: calltrees.Server) -> None:
     """By trace, by request or by rollout, the same failures are counted, each once."""
     with Telemetry() as telemetry:

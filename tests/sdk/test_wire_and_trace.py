@@ -5,10 +5,11 @@ from hypothesis import given, settings
 from gym_failures.testing import Telemetry
 from tests import calltrees
 from tests.agreement import assert_wire_and_trace_agree
+from tests.strategies import server_trees
 
 
 @settings(max_examples=300)
-@given(calltrees.servers)
+@given(server_trees())
 def test_report_rebuilt_from_spans_is_the_one_that_was_sent(tree: calltrees.Server) -> None:
     """For any call tree, each server's report rebuilt from the spans beneath its own agrees with the one it sent."""
     with Telemetry() as telemetry:
@@ -17,7 +18,7 @@ def test_report_rebuilt_from_spans_is_the_one_that_was_sent(tree: calltrees.Serv
 
 
 @settings(max_examples=50)
-@given(calltrees.servers)
+@given(server_trees())
 def test_every_local_failure_is_counted_once(tree: calltrees.Server) -> None:
     """For any call tree, the counter has as many failures as there are different local events on the spans."""
     with Telemetry() as telemetry:
