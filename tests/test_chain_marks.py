@@ -161,6 +161,27 @@ class TestCarried:
         assert [mark.events[0] for mark in found.fresh] == [found.own]
         assert found.omitted is omitted
 
+    def test_what_the_exception_says_of_the_reply_is_the_observers(self):
+        """Nobody beneath knows with what status it was answered, so that is on the event of who was, with a message."""
+        remote = failures_of(failure("model")).own
+        carried = Carried(Mark((remote,), REMOTE), omitted=False)
+        own = failures_of(SdkError(503), boundary=AGENT, owner="log", carried=lambda _: carried).own
+        assert (own.failure_kind, own.http_status, own.failure_reason) == ("agent_run_error", 503, "slow down")
+        assert own.cause_id == remote.event_id
+
+    @pytest.mark.parametrize(
+        ("error", "owner"),
+        [
+            pytest.param(failure("model", reason="down"), REMOTE, id="made of the report itself"),
+            pytest.param(SdkError(503), "log", id="seen beneath in the same process"),
+        ],
+    )
+    def test_what_the_cause_has_is_not_said_again(self, error, owner):
+        """An exception that knows no more than its cause has gives its type, and no text that is there already."""
+        below = recorded_by(failures_of(error, boundary=MODEL), owner).own
+        own = failures_of(error, boundary=AGENT, owner="log").own
+        assert (own.cause_id, own.http_status, own.failure_reason) == (below.event_id, None, "")
+
     def test_a_mark_counts_more(self):
         """Of an exception that is known already, no reply is looked for."""
         error = failure("model")

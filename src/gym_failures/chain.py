@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gym_failures import limits
-from gym_failures.classify import Rule, classify, default_kind
+from gym_failures.classify import Rule, classify
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.links import Link, links_of
-from gym_failures.making import foreign_event, shaped_event
+from gym_failures.making import crossing_event, foreign_event, shaped_event
 from gym_failures.marks import REMOTE, Mark, cause_of, is_of_no_log, mark_of, members_of, set_mark
 from gym_failures.records import FailureEvent
 from gym_failures.shapes import shape_of
-from gym_failures.text import clean, cut, type_name, wire_id
+from gym_failures.text import clean, cut, wire_id
 
 _Chain = tuple[FailureEvent, ...]
 """A failure, its cause, that one's cause and so on."""
@@ -140,14 +140,10 @@ class _Walk:
         if elsewhere and first.boundary is self.boundary:
             event = first.model_copy(update={**self.context, "event_id": new_id(), "cause_id": first.event_id})
         else:
-            event = FailureEvent(
-                event_id=new_id(),
-                boundary=self.boundary,
-                failure_kind=default_kind(self.boundary, self.stage),
-                exception_type=type_name(error),
-                cause_id=first.event_id,
-                **self.context,
-            )
+            event = crossing_event(
+                error, first, boundary=self.boundary, is_told=mark.owner == REMOTE, context=self.context,
+                rules=self.rules,
+            )  # fmt: skip
         self.shared = elsewhere
         return self._mark(error, event, chain, leave=not elsewhere)
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gym_failures.classify import Classification, Rule, classify
+from gym_failures.classify import Classification, Rule, classify, default_kind
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
 from gym_failures.looking import attribute, is_really
 from gym_failures.records import FailureEvent, SdkErrorDetails
-from gym_failures.shapes import SHAPE_FIELDS, lenient_event
+from gym_failures.shapes import SHAPE_FIELDS, lenient_event, shape_of
 from gym_failures.text import text_of, type_name, wire_id
 
 
@@ -73,6 +73,27 @@ def shaped_event(  # noqa: PLR0913 - what an observer knows
     event_id = attribute(error, "event_id")
     event_id = wire_id(str.__str__(event_id) or new_id()) if is_really(event_id, str) else new_id()
     return _event(event_id, boundary, kind, cause, fields)
+
+
+def crossing_event(  # noqa: PLR0913 - what an observer knows
+    error: BaseException,
+    cause: FailureEvent,
+    *,
+    boundary: FailureBoundary,
+    is_told: bool,
+    context: Mapping[str, Any],
+    rules: Sequence[Rule],
+) -> FailureEvent:
+    """Make the event of an exception that stands for a failure from elsewhere, `cause`, and crosses `boundary`.
+
+    `is_told` says that a reply told of the failure. Then only a client's own exception knows the reply, and what it
+    says of that is kept; else the cause has all of it.
+    """
+    fields = {**context, "exception_type": type_name(error)}
+    if is_told and shape_of(error) is None:
+        found = classify(error, boundary=boundary, stage=context.get("stage"), rules=rules)
+        fields |= {"failure_reason": found.reason, "http_status": found.http_status}
+    return _event(new_id(), boundary, default_kind(boundary, context.get("stage")), cause, fields)
 
 
 def _event(

@@ -110,7 +110,7 @@ async def test_the_root_cause_reaches_the_top(
     with pytest.raises((aiohttp.ClientError, httpx.HTTPError)), FailureLog("collection") as log:
         await between(agent)
     report = log.report()
-    assert told(report) == [("collection", "agent_request_failed", None), ("agent", "agent_run_error", None), root]
+    assert told(report) == [("collection", "agent_request_failed", 500), ("agent", "agent_run_error", 500), root]
     assert [event.boundary.value for event in report.events.values()].count("agent") == 1
     assert telemetry.count() == len(report.events)
     hosts.close()  # a server ends its span after its reply
