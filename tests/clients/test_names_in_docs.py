@@ -51,6 +51,14 @@ def test_a_name_on_a_page_exists(name):
     assert resolved(name) is not None
 
 
+@pytest.mark.parametrize("name", names())
+def test_a_name_on_a_page_is_in_the_reference_of_the_api(name):
+    """Each module that a page says to import from has its section on the page about the API."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    sections = {"gym_failures", *re.findall(r"^## (\S+)$", page, re.MULTILINE)}
+    assert name in sections or name.rpartition(".")[0] in sections
+
+
 def test_every_public_name_of_instrumentation_has_a_home():
     """The table of lazy names of `instrumentation` and its `__all__` list the same names."""
     assert sorted(instrumentation._HOME) == sorted(instrumentation.__all__)
