@@ -1,7 +1,11 @@
 """The gate's own tools: they must not be fooled by the machine that they run on."""
 
+import re
+from pathlib import Path
+
 import pytest
 
+from tools.matrix import JOBS
 from tools.pythons import find_python
 
 
@@ -45,3 +49,11 @@ def test_no_interpreter_is_a_clear_error():
     """Where there is none, the error says which version is missing."""
     with pytest.raises(LookupError, match=r"no working Python 9\.7: install it"):
         find_python("9.7")
+
+
+def test_every_job_of_the_matrix_is_explained():
+    """The table of jobs that contributors read has each job of the matrix, in its order, with its Python."""
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\S+)` \| (3\.\d+) \|", page, re.MULTILINE) == [
+        (name, job.python) for name, job in JOBS.items()
+    ]
