@@ -105,12 +105,12 @@ def without_failures(row: Mapping[str, Any]) -> Row:
     return {name: value for name, value in row.items() if name not in KEYS}
 
 
-def read_row(row: Mapping[str, Any]) -> RowFailures:
+def read_row(row: Mapping[str, Any], *, run: str = "") -> RowFailures:
     """Return what `row` says of failures, by keys of ours, else by those of NeMo Gym 0.7.
 
     Of the latter there are the row of a verification with a ``failure_kind``, the row of a request that failed, and the
     saved `RolloutFailure`. Each is one failure of its own with an id made of what it says, so that reading a row twice
-    gives the same record.
+    gives the same record. Rows of two runs can say the same: `run` is any name that tells theirs apart.
 
     As in a header, an event that cannot be read is left out and counted, and the report says that it is omitted.
     Raises RowError when the map of events is no object, or has more events than a log holds.
@@ -119,7 +119,7 @@ def read_row(row: Mapping[str, Any]) -> RowFailures:
     trace_id = named if named is not None and _TRACE_ID.fullmatch(named) else None
     events = row.get(semconv.ROW_FAILURE_EVENTS)
     if events is None:
-        event = _event_of(row)
+        event = _event_of(row, run)
         if event is None:
             return RowFailures(FailureReport(), trace_id)
         return RowFailures(FailureReport(events={event.event_id: event}, failure_id=event.event_id), trace_id)
@@ -136,7 +136,7 @@ def read_row(row: Mapping[str, Any]) -> RowFailures:
     return RowFailures(repair(read.events, failure_id=read.failure_id, omitted=read.omitted).report, trace_id)
 
 
-def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
+def _event_of(row: Mapping[str, Any], run: str) -> FailureEvent | None:
     """Return the one failure that a row of NeMo Gym 0.7 tells of, or None."""
     nested = row.get("failure")
     is_outcome = isinstance(nested, Mapping) and "failure_reason" in nested
@@ -164,12 +164,12 @@ def _event_of(row: Mapping[str, Any]) -> FailureEvent | None:
             "exception_type": _first(told, _TYPE_KEYS),
         }
     )
-    return event.model_copy(update={"event_id": _id_of(told, event)})
+    return event.model_copy(update={"event_id": _id_of(told, event, run)})
 
 
-def _id_of(row: Mapping[str, Any], event: FailureEvent) -> str:
-    """Return an id for `event` that no other row has, and this one has each time it is read."""
-    told = [{name: row.get(name) for name in IDENTITY_KEYS}, event.model_dump()]
+def _id_of(row: Mapping[str, Any], event: FailureEvent, run: str) -> str:
+    """Return an id for `event` that no other row of its run has, and this one has each time it is read."""
+    told = [{name: row.get(name) for name in IDENTITY_KEYS}, event.model_dump(), *filter(None, [run])]
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode("ascii")).hexdigest()[:32]
 
 

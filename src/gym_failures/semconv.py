@@ -51,6 +51,9 @@ NEMO_GYM_TASK_INDEX: Final = "nemo.gym.task_index"
 NEMO_GYM_ROLLOUT_INDEX: Final = "nemo.gym.rollout_index"
 NEMO_GYM_ATTEMPT_INDEX: Final = "nemo.gym.attempt_index"
 
+NEMO_RUN_ID: Final = "nemo.run.id"
+"""Attribute of a process, as NeMo Gym names it: the run that it was started for."""
+
 OVERFLOW_SPAN_NAME: Final = "gym.failure"
 """Short span that carries a failure which its own span can no longer take."""
 

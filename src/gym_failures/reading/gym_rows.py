@@ -14,6 +14,7 @@ from gym_failures.attributes import to_attributes
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
 from gym_failures.reading.otlp_values import OVERLONG, TOO_LONG, hex_id, nanoseconds
+from gym_failures.reading.runs import ROW_SPAN_NAME
 from gym_failures.records import FailureEvent
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
@@ -21,7 +22,6 @@ from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
 SERVICE: Final = "rollouts"
 """The service that rows are said to come from."""
 
-_SPAN_NAME: Final = "rollout"
 _MARKS: Final = (b'"_ng_', b'"failure_kind"', b'"failure_reason"')
 """What is in every row; a line without has nothing to tell."""
 _TELLING: Final = (b'"_ng_failure', b'"failure_')
@@ -51,14 +51,19 @@ def are_rows(text: bytes) -> bool | None:
     return None
 
 
-def failing_traces(texts: Iterable[bytes]) -> frozenset[str]:
-    """Return the ids of the traces that rows with failures are in; passes over what cannot be read."""
-    return frozenset(span.trace_id for span in _spans(texts, Tally()))
+def failing_traces(texts: Iterable[bytes], *, run: str) -> frozenset[str]:
+    """Return the ids of the traces that rows with failures are in; passes over what cannot be read.
+
+    `run` names the run that the rows are of, as `read_row` has it.
+    """
+    return frozenset(span.trace_id for span in _spans(texts, Tally(), run))
 
 
-def parse_rows(texts: Iterable[bytes], tally: Tally, *, traces: Collection[str] | None) -> Iterator[SpanRecord]:
+def parse_rows(
+    texts: Iterable[bytes], tally: Tally, *, traces: Collection[str] | None, run: str
+) -> Iterator[SpanRecord]:
     """Yield the spans of the rows with failures in `traces`, None for all, and keep a tally of what cannot be read."""
-    return (span for span in _spans(texts, tally) if traces is None or span.trace_id in traces)
+    return (span for span in _spans(texts, tally, run) if traces is None or span.trace_id in traces)
 
 
 def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
@@ -79,7 +84,7 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
     return SpanRecord(
         trace_id=hex_id(told.trace_id, TRACE_ID_SIZE) or digest[: 2 * TRACE_ID_SIZE],
         span_id=digest[-2 * SPAN_ID_SIZE :],
-        name=_SPAN_NAME,
+        name=ROW_SPAN_NAME,
         service=SERVICE,
         start_ns=min(known, default=0),
         end_ns=max(known, default=0),
@@ -96,7 +101,7 @@ def _told(event: FailureEvent, time_ns: int) -> EventRecord:
     return EventRecord(semconv.EVENT_NAME, time_ns, attributes)
 
 
-def _spans(texts: Iterable[bytes], tally: Tally) -> Iterator[SpanRecord]:
+def _spans(texts: Iterable[bytes], tally: Tally, run: str) -> Iterator[SpanRecord]:
     number = 0
     for text in texts:
         for line in text.removesuffix(b"\n").split(b"\n"):
@@ -111,7 +116,7 @@ def _spans(texts: Iterable[bytes], tally: Tally) -> Iterator[SpanRecord]:
                 continue
             try:
                 row = json.loads(line)
-                told = read_row(row)
+                told = read_row(row, run=run)
             except RowError as error:
                 tally.skip(number, str(error))
             except (ValueError, AttributeError, RecursionError):

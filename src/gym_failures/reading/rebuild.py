@@ -11,6 +11,7 @@ from gym_failures.reading.model import Span, SpanKind, SpanRecord
 from gym_failures.reading.outcome import Units, units_of
 from gym_failures.reading.rebuilt import Group, RebuiltReport, report_of
 from gym_failures.reading.rollouts import rollouts_of
+from gym_failures.reading.runs import told_apart
 from gym_failures.reading.sdk import from_readable_span
 from gym_failures.reading.witness import Witness, witnesses
 
@@ -24,8 +25,8 @@ class _Label(NamedTuple):
     """What the spans of one report have in common."""
 
     key: str | None
-    trace_id: str | None = None
-    """Tells apart what has no key."""
+    apart: str | None = None
+    """Tells apart what has no key, and what has the same."""
 
 
 def rebuild(spans: "Iterable[SpanRecord | ReadableSpan]", *, by: By = "trace") -> list[RebuiltReport]:
@@ -34,7 +35,8 @@ def rebuild(spans: "Iterable[SpanRecord | ReadableSpan]", *, by: By = "trace") -
     Spans are records (`SpanRecord`) or the SDK's own, in any order, and may come twice. A request is a server's span
     and what is beneath it, so the requests that it made in turn have reports of their own. What failed beneath no
     server's span is reported with the first span above it. A span belongs to the rollout that is named on it or nearest
-    above, or to the only one named beneath it.
+    above, or to the only one named beneath it. A rollout of the same id in another run is another one: it has a span
+    `gym.rollout` in another trace, which holds all that was done meanwhile, or its processes name another run.
 
     Raises ValueError when `by` is none of the three, and TypeError for what is no span. Takes time in proportion to the
     spans and to what is returned.
@@ -66,11 +68,9 @@ def _trace_labels(forest: Forest) -> list[_Label]:
 
 
 def _rollout_labels(forest: Forest) -> list[_Label]:
-    """Label by rollout, across traces; what belongs to no known rollout stays apart by trace."""
-    return [
-        _Label(rollout, None if rollout else span.trace_id)
-        for rollout, span in zip(rollouts_of(forest), forest.spans, strict=True)
-    ]
+    """Label by rollout, across the traces of one run; what belongs to no known rollout stays apart by trace."""
+    rollouts = rollouts_of(forest)
+    return [*map(_Label, rollouts, told_apart(forest, rollouts))]
 
 
 def _labelled(forest: Forest, heard: Iterable[Witness], labels: Sequence[_Label], units: Units) -> Iterator[Group]:

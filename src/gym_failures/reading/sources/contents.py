@@ -1,12 +1,15 @@
 """What a file holds, told by its first bytes, and read in the way of its format."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from io import IOBase
 from itertools import chain
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from gym_failures import limits
-from gym_failures.reading import gym_rows, jaeger_json, jaeger_v3, otlp_json
+from gym_failures.reading import gym_rows, jaeger_json, jaeger_v3, log_lines, otlp_json
 from gym_failures.reading.model import Span, Tally
 from gym_failures.reading.otlp_values import TOO_LONG, as_bytes
 from gym_failures.reading.sources.files import blocks
@@ -59,17 +62,31 @@ class _Format(NamedTuple):
 _LINES: Final = _Format(
     otlp_json.failing_traces, lambda texts, tally, traces: otlp_json.parse_lines(texts, tally, traces=traces)
 )
+_LOG: Final = _Format(
+    otlp_json.failing_traces,
+    lambda texts, tally, traces: otlp_json.parse_lines(map(log_lines.without_others, texts), tally, traces=traces),
+)
 _DOCUMENT: Final = _Format(
     lambda parts: jaeger_json.failing_traces(b"".join(parts)),
     lambda parts, tally, traces: jaeger_json.parse_document(b"".join(parts), tally, traces=traces),
 )
 
 
-_ROWS: Final = _Format(
-    gym_rows.failing_traces, lambda texts, tally, traces: gym_rows.parse_rows(texts, tally, traces=traces)
-)
+_ENDS: Final = re.compile(r"(_failures)?(\.jsonl)?(\.(gz|zst))?$")
+"""In what the names of a run's files of rows differ: NeMo Gym puts the rows of failed rollouts beside the others."""
 _OTLP_START: Final = 20
 """Where the name of the first member of OTLP JSON, `resourceSpans`, has begun, in bytes."""
+
+
+def _rows(file: IOBase) -> _Format:
+    """Return the format of rows; where a file has a path, its rows are of another run than those elsewhere."""
+    name: object = getattr(file, "name", None)
+    path = Path(name).resolve() if isinstance(name, str) else None
+    run = "" if path is None or not path.is_file() else str(path.with_name(_ENDS.sub("", path.name) or path.name))
+    return _Format(
+        partial(gym_rows.failing_traces, run=run),
+        lambda texts, tally, traces: gym_rows.parse_rows(texts, tally, traces=traces, run=run),
+    )
 
 
 def _messages() -> _Format:
@@ -86,7 +103,7 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
     file.seek(at)
     if is_lines(start):
         # Nearly always, and nothing stands between the file and the search.
-        return _rows_or_lines(blocks(file)) if _may_be_rows(start) else (_LINES, blocks(file))
+        return _rows_or_lines(file, blocks(file)) if _may_be_rows(start) else (_LINES, blocks(file))
     stream = unpacked(Stream(iter(lambda: as_bytes(file.read(limits.READ_BLOCK)), b"")), complain)
     start = stream.peek(limits.RECOGNISED_START)
     if is_framed(start):
@@ -96,7 +113,7 @@ def _recognised(file: IOBase, complain: Complain) -> tuple[_Format, Iterable[byt
         return (_DOCUMENT, [document]) if document else (_LINES, [])
     if jaeger_v3.is_answer(start):
         return _LINES, jaeger_v3.lines(_document(stream, complain))
-    return _rows_or_lines(blocks(stream)) if _may_be_rows(start) else (_LINES, blocks(stream))
+    return _rows_or_lines(file, blocks(stream)) if _may_be_rows(start) else (_LINES, blocks(stream))
 
 
 def _document(stream: Stream, complain: Complain) -> bytes:
@@ -117,15 +134,17 @@ def _may_be_rows(start: bytes) -> bool:
     return b"esource" not in start[:_OTLP_START]
 
 
-def _rows_or_lines(texts: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
-    """Tell by the first line that says so which of the two it is; nothing of `texts` is lost by looking."""
+def _rows_or_lines(file: IOBase, texts: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
+    """Tell by the first line that says so which of the two it is, or a log; nothing of `texts` is lost by looking."""
     looked: list[bytes] = []
     are_rows, left = None, limits.ROW_START
     while are_rows is None and left > 0 and (text := next(texts, b"")):
         looked.append(text)
+        if log_lines.tells(text):
+            return _LOG, chain(looked, texts)
         are_rows = gym_rows.are_rows(text)
         left -= len(text)
-    return (_ROWS if are_rows else _LINES), chain(looked, texts)
+    return (_rows(file) if are_rows else _LINES), chain(looked, texts)
 
 
 def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
