@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gym_failures import limits
+from gym_failures import limits, selfmetrics
 from gym_failures.classify import Rule, classify
+from gym_failures.guard import warn_once
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.links import Link, links_of
@@ -18,7 +19,7 @@ from gym_failures.making import crossing_event, foreign_event, shaped_event
 from gym_failures.marks import REMOTE, Mark, cause_of, is_of_no_log, mark_of, members_of, set_mark
 from gym_failures.records import FailureEvent
 from gym_failures.shapes import shape_of
-from gym_failures.text import clean, cut, wire_id
+from gym_failures.text import clean, cut, text_of, wire_id
 
 _Chain = tuple[FailureEvent, ...]
 """A failure, its cause, that one's cause and so on."""
@@ -56,7 +57,7 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     error: BaseException,
     *,
     boundary: FailureBoundary | None = None,
-    stage: FailureStage | None = None,
+    stage: FailureStage | str | None = None,
     operation: str | None = None,
     operation_id: str | None = None,
     attempt_id: str | None = None,
@@ -69,18 +70,20 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
     `boundary` is where the caller observed it. A failure of another boundary, or of another process, becomes the cause
     of a new event at `boundary`. With None, nothing is invented: foreign exceptions alone give no event. `carried`
     finds what is known of the reply that a client library made an exception of. `owner` is the token of the asking log:
-    events that it has recorded at the same boundary are returned as they are; None takes every mark as it is.
+    events that it has recorded at the same boundary are returned as they are; None takes every mark as it is. A `stage`
+    that does not exist is warned about and left out.
     """
     context: dict[str, Any] = {}
-    if stage is not None:
-        context["stage"] = stage
+    part = stage if stage is None or isinstance(stage, FailureStage) else _stage_called(stage)
+    if part is not None:
+        context["stage"] = part
     if operation is not None:
         context["operation"] = cut(clean(operation), limits.NAME_LENGTH)
     if operation_id is not None:
         context["operation_id"] = wire_id(operation_id)
     if attempt_id is not None:
         context["attempt_id"] = wire_id(attempt_id)
-    walk = _Walk(boundary, stage, context, rules, carried, owner)
+    walk = _Walk(boundary, part, context, rules, carried, owner)
     chain = walk.observe(error)
     own = chain[0] if chain else None
     events = tuple(event for event in walk.events.values() if event is not own)
@@ -93,6 +96,20 @@ def failures_of(  # noqa: PLR0913 - the fields of the event that the observer kn
         omitted=walk.omitted or walk.dropped > 0,
         dropped=walk.dropped,
     )
+
+
+def _stage_called(name: str) -> FailureStage | None:
+    """Return the stage of that name; a wrong one costs its own field, not the failure."""
+    try:
+        return FailureStage(name)
+    except ValueError:
+        warn_once(
+            "stage",
+            "there is no stage %s; the failure is recorded without one",
+            cut(text_of(name), limits.KIND_LENGTH_LOGGED),
+        )
+        selfmetrics.dropped("invalid_field")
+        return None
 
 
 @dataclass(slots=True)

@@ -122,7 +122,7 @@ class Observing:
         failure: BaseException | FailureEvent,
         *,
         boundary: FailureBoundary | str | None = None,
-        stage: FailureStage | None = None,
+        stage: FailureStage | str | None = None,
         operation: str | None = None,
         span: Span | None = None,
         attempt: Attempt | None = None,

@@ -54,7 +54,7 @@ class CurrentLog(Protocol):
         failure: BaseException | FailureEvent,
         *,
         boundary: FailureBoundary | str | None = None,
-        stage: FailureStage | None = None,
+        stage: FailureStage | str | None = None,
         operation: str | None = None,
         span: Span | None = None,
     ) -> FailureEvent | None: ...
@@ -68,15 +68,17 @@ def record_failure(
     failure: BaseException | FailureEvent,
     *,
     boundary: FailureBoundary | str | None = None,
-    stage: FailureStage | None = None,
+    stage: FailureStage | str | None = None,
     operation: str | None = None,
     span: Span | None = None,
 ) -> FailureEvent | None:
     """Record a failure once and return its event; never raises.
 
     `failure` is an exception or a finished event. `boundary` is where it was observed; None takes that of the request's
-    log, or of the failure itself. The event goes on `span` (None: the current one). Returns None when there is nothing
-    to record: the package is switched off, or a foreign exception was given and no boundary is known.
+    log, or of the failure itself. `stage` and `operation` say more of an exception; None takes those of the request.
+    The event goes on `span` (None: the current one). Returns None when there is nothing to record: the package is
+    switched off, or a foreign exception was given and no boundary is known. A stage that does not exist is warned about
+    and left out; for a boundary that does not exist there is a warning and no record.
 
     An exception remembers that it was recorded. A finished event does not: a request's log knows its id, but outside of
     one each call records it.
@@ -103,7 +105,7 @@ def record_failure(
 def _record_exception(
     error: BaseException,
     boundary: FailureBoundary | str | None,
-    stage: FailureStage | None,
+    stage: FailureStage | str | None,
     operation: str | None,
     span: Span,
 ) -> FailureEvent | None:

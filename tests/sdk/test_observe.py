@@ -4,14 +4,16 @@ import asyncio
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from typing import Never, Self
 
 import pytest
 from opentelemetry.trace import StatusCode
 
+from gym_failures import guard
 from gym_failures.config import Config
 from gym_failures.errors import FailureError
-from gym_failures.kinds import FailureBoundary
+from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.log import FailureLog
 from gym_failures.recording import observe, record_failure
 from gym_failures.testing import Telemetry
@@ -414,3 +416,37 @@ def test_switched_off_it_opens_no_span() -> None:
         with pytest.raises(ValueError, match="x"), observe("agent", span="step"):
             raise ValueError("x")
         assert telemetry.spans() == ()
+
+
+@pytest.mark.parametrize("within", [nullcontext, lambda: FailureLog("agent")], ids=["no log", "a log"])
+@pytest.mark.parametrize(
+    ("stage", "kind", "kept"),
+    [
+        pytest.param("verification", "verifier_error", FailureStage.VERIFICATION, id="its name"),
+        pytest.param(FailureStage.VERIFICATION, "verifier_error", FailureStage.VERIFICATION, id="itself"),
+        pytest.param("later", "resources_server:tool_error", None, id="none that exists"),
+    ],
+)
+def test_a_stage_is_known_by_its_name(
+    stage: FailureStage | str,
+    kind: str,
+    kept: FailureStage | None,
+    within: Callable[[], AbstractContextManager[object]],
+    telemetry: Telemetry,
+) -> None:
+    """The name of a stage chooses the kind as the stage does, and a wrong one costs its own field, not the failure."""
+    with telemetry.span("work"), within():
+        event = record_failure(ValueError("x"), boundary="resources_server", stage=stage)
+    assert event is not None
+    assert (event.failure_kind, event.stage, event.failure_reason) == (kind, kept, "x")
+
+
+def test_a_stage_that_does_not_exist_is_warned_about(
+    telemetry: Telemetry, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who misspells a stage is told so, once."""
+    monkeypatch.setattr(guard, "_said", {})
+    with telemetry.span("work"):
+        for _ in range(2):
+            record_failure(ValueError("x"), boundary="agent", stage="later")
+    assert caplog.messages == ["there is no stage later; the failure is recorded without one"]

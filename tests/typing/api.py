@@ -26,6 +26,7 @@ from gym_failures.instrumentation import (
     instrument_httpx,
     raise_for_failure,
 )
+from gym_failures.recording import record_failure
 from gym_failures.replies import report_of
 from gym_failures.streams import watch
 
@@ -63,6 +64,9 @@ assert_type(FailureError("judge_failed", boundary="agent", reason="no answer").e
 assert_type(
     Config(accept_from=["default", "10.1.0.0/16"], reply_to=lambda scope: "x" in scope).accepts("http://host"), bool
 )
+
+
+assert_type(record_failure(KeyError("k"), boundary="agent", stage="seed"), FailureEvent | None)
 
 
 def relay(chunks: AsyncIterable[bytes]) -> None:
