@@ -4,10 +4,13 @@ import dataclasses
 import logging
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from gym_failures import config, guard, limits, selfmetrics
+from gym_failures import accepted, config, guard, limits, selfmetrics
 from gym_failures.config import Config, ConfigError
 from gym_failures.exceptions import GymFailuresError
+from gym_failures.gym_configuration import hosts_in
 from gym_failures.rules import Rule
 
 
@@ -189,6 +192,98 @@ def test_what_is_no_url_is_not_believed(accept_from, url):
 def test_believes_the_hosts_that_were_named(accept_from, url, expected):
     """Hosts, addresses, networks, "default" among them, or a callable that gets the URL."""
     assert Config(accept_from=accept_from).accepts(url) is expected
+
+
+CONFIGURATION = """\
+head_server:
+  host: head.example
+  port: 11000
+policy_model:
+  responses_api_models:
+    vllm_model:
+      entrypoint: app.py
+      host: policy-model
+      port: 8000
+      base_url: http://provider.example/v1
+'1e3':
+  resources_servers:
+    judging:
+      description: a text that is so long that YAML goes on
+        host: text.example
+      store:
+        host: store.example
+      mirrors:
+      - host: mirror.example
+      host: 'Judge.Default.svc.cluster.local.'
+agent:
+  responses_api_agents:
+    simple_agent:
+      host: ${default_host}
+      entrypoint: app.py
+environment:
+  environment_servers:
+    legacy_agent:
+      host: 34.1.2.3
+elsewhere:
+  environment_servers:
+    legacy_agent:
+      host: ${oc.env:HOST}
+nowhere:
+  resources_servers:
+    flaky:
+      host: ''
+database:
+  postgres:
+    main:
+      host: database.example
+default_host: node-17
+host: whole.example
+"""
+IN_GYM = ["head.example", "policy-model", "judge.default.svc.cluster.local", "node-17", "34.1.2.3"]
+NOT_IN_GYM = [
+    "provider.example",
+    "text.example",
+    "store.example",
+    "mirror.example",
+    "database.example",
+    "whole.example",
+    "node-18",
+    "34.1.2.4",
+    "policy-model.example",
+]
+
+
+@pytest.mark.parametrize("host", IN_GYM)
+def test_the_servers_of_nemo_gym_are_believed_by_default(host, monkeypatch):
+    """The hosts in the configuration that NeMo Gym has handed to this process are believed, by name too."""
+    assert not Config().accepts(f"http://{host}:8000/run")
+    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", CONFIGURATION)
+    assert Config().accepts(f"http://{host}:8000/run")
+    assert Config(accept_from=["default", "other"]).accepts(f"http://{host}.:8000/run")
+    assert not Config(accept_from=["other"]).accepts(f"http://{host}:8000/run")
+
+
+@pytest.mark.parametrize("host", NOT_IN_GYM)
+def test_other_hosts_in_its_configuration_are_not(host, monkeypatch):
+    """Only where a server is counts: not who else is named in the configuration, in a text or by a reference."""
+    monkeypatch.setenv("NEMO_GYM_CONFIG_DICT", CONFIGURATION)
+    assert not Config().accepts(f"http://{host}/")
+
+
+@given(st.text(alphabet="a: \n-'#$" + "{}") | st.text())
+def test_any_text_in_the_place_of_the_configuration_is_read(text):
+    """Whatever the environment holds there, nothing is raised, and no empty host comes of it."""
+    assert "" not in hosts_in(text)
+
+
+def test_servers_that_nemo_gym_finds_later_are_believed_by_default(monkeypatch):
+    """What NeMo Gym's own client calls is believed in every configuration with the default, and in no other."""
+    monkeypatch.setattr(accepted, "_learnt", set())
+    default, named = Config(), Config(accept_from=["other"])
+    accepted.learn_host("http://Later.example:8000")
+    accepted.learn_host("no URL")
+    url = "http://later.example:8001/run"
+    assert (default.accepts(url), named.accepts(url), default.accepts("")) == (True, False, False)
 
 
 @pytest.mark.parametrize(("reply_to", "expected"), [("all", True), ("none", False), (lambda scope: scope["x"], True)])

@@ -12,9 +12,10 @@ from opentelemetry import trace
 from opentelemetry.trace import Span
 
 from gym_failures import limits, selfmetrics, semconv
+from gym_failures.accepted import NOBODY, host_of
 from gym_failures.carried import mark_for, remember
 from gym_failures.classify import kind_of_reply
-from gym_failures.guard import Guard
+from gym_failures.guard import Guard, warn_once
 from gym_failures.header import decode_reports
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
@@ -37,6 +38,10 @@ _FAILED: Final = frozenset({401, 403, 408, 429})
 
 _REQUEST_IDS: Final = ("x-request-id", "request-id")
 """Headers by which providers name a request, as OpenAI and Anthropic document them."""
+
+_NOT_BELIEVED: Final = (
+    "the failure report in a reply of %s is not believed; if it should be, add that host to GYM_FAILURES_ACCEPT_FROM"
+)
 
 _SUPPRESSED: Final = (
     otel_context._SUPPRESS_INSTRUMENTATION_KEY,  # noqa: SLF001 - what OpenTelemetry's own instrumentation asks
@@ -171,6 +176,8 @@ def _believed(values: list[object], url: object, log: FailureLog) -> FailureRepo
         return None
     if not log.believes(str(url), values):
         selfmetrics.dropped("untrusted_peer")
+        if log.recorder.config.accept_from != NOBODY:
+            warn_once("untrusted_peer", _NOT_BELIEVED, host_of(str(url)))
         return None
     return decode_reports(values)
 

@@ -1,14 +1,13 @@
 """What a user can choose: checked when it is made, so that a wrong choice is an error at start and not in a request."""
 
-import ipaddress
 import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from gym_failures import limits
+from gym_failures.accepted import AcceptedHosts
 from gym_failures.classify import Rule
 from gym_failures.exceptions import GymFailuresError
 from gym_failures.guard import Guard, warn_once
@@ -21,24 +20,13 @@ _TRUE: Final = frozenset({"true", "1", "yes", "on"})
 _FALSE: Final = frozenset({"false", "0", "no", "off"})
 _LOG_LINES: Final = ("auto", "always", "never")
 _REPLY_TO: Final = ("all", "none")
-_ACCEPT_FROM: Final = ("default", "all", "none")
 _RANGES: Final = {
     "header_budget": (limits.HEADER_BUDGET_MIN, limits.HEADER_HARD_LIMIT),
     "waiting_after": (0, limits.WAITING_AFTER_MAX),
 }
 
-# RFC 1122 and 4291 (loopback), RFC 1918 and 4193 (private). Written out, because what `ipaddress` calls private changes
-# with the Python version and holds more, such as the link-local addresses of cloud metadata services.
-_OWN_NETWORKS: Final = tuple(
-    ipaddress.ip_network(network)
-    for network in ("127.0.0.0/8", "::1/128", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
-)
-_HOST_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]{0,252}[a-z0-9_])?")
-
 _ASK_REPLY_TO: Final = Guard("reply_to")
 _ASK_ACCEPT_FROM: Final = Guard("accept_from")
-
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class ConfigError(GymFailuresError, ValueError):
@@ -52,9 +40,10 @@ class Config:
     `boundary` is where this process observes failures when nothing else says so; None is nowhere in particular.
 
     `reply_to` says which requests are answered with a report: "all", "none", or a callable that gets the ASGI scope.
-    `accept_from` says whose reports are believed: "all", "none", "default" (loopback and private addresses and
-    localhost), a collection of hosts, addresses and networks such as "10.1.0.0/16" that may contain "default", or
-    a callable that gets the URL. A callable that raises says no, and is counted.
+    `accept_from` says whose reports are believed: "all", "none", "default" (localhost, loopback and private addresses,
+    and in a process of NeMo Gym the hosts of the servers in its configuration), a collection of hosts, addresses and
+    networks such as "10.1.0.0/16" that may contain "default", or a callable that gets the URL. Names are compared as
+    they are: a name that stands for a private address is a name. A callable that raises says no, and is counted.
 
     `header_reasons` and `span_reasons` are "full", "off" or "truncate:N", N in [1, 2000] characters. `scrub` removes
     what looks like a secret from every reason and message; `scrubber` then gets the text and returns what to keep. When
@@ -81,7 +70,7 @@ class Config:
     waiting_after: int = limits.WAITING_AFTER
     traces: str = "gym-failures-traces"
     rules: tuple[Rule, ...] = ()
-    _accepted: "_Hosts | None" = field(init=False, repr=False, compare=False, default=None)
+    _accepted: AcceptedHosts | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:
         """Check every field."""
@@ -104,7 +93,7 @@ class Config:
         _check_folder("traces", self.traces)
         if not _are_rules(self.rules):
             raise _wrong("rules", self.rules, "a tuple of classify.Rule")
-        object.__setattr__(self, "_accepted", None if callable(self.accept_from) else _Hosts.of(self.accept_from))
+        object.__setattr__(self, "_accepted", _accepted(self.accept_from))
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None, **overrides: Any) -> "Config":  # noqa: ANN401 - the fields
@@ -161,53 +150,11 @@ def reason_length(setting: object, name: str = "reasons") -> int | None:
     return None if setting == "full" else length
 
 
-@dataclass(frozen=True, slots=True)
-class _Hosts:
-    """The hosts whose reports are believed."""
-
-    everyone: bool = False
-    names: frozenset[str] = frozenset()
-    networks: tuple[_Network, ...] = ()
-
-    @classmethod
-    def of(cls, setting: object) -> "_Hosts":
-        if setting == "all":
-            return cls(everyone=True)
-        if setting == "none":
-            return cls()
-        entries = (setting,) if isinstance(setting, str) else setting
-        if not isinstance(entries, Collection) or isinstance(entries, bytes):
-            raise _wrong("accept_from", setting, '"default", "all", "none", a collection of hosts or a callable')
-        names: set[str] = set()
-        networks: list[_Network] = []
-        for entry in entries:
-            if entry == "default":
-                names.add("localhost")
-                networks.extend(_OWN_NETWORKS)
-            elif isinstance(entry, str) and (network := _network_of(entry)) is not None:
-                networks.append(network)
-            elif isinstance(entry, str) and entry not in _ACCEPT_FROM and _HOST_NAME.fullmatch(entry.lower()):
-                names.add(entry.lower())
-            else:
-                raise _wrong("accept_from", entry, "a host name, an address or a network, without scheme, port or path")
-        return cls(names=frozenset(names), networks=tuple(networks))
-
-    def has(self, url: str) -> bool:
-        if self.everyone:
-            return True
-        try:
-            host = urlsplit(url).hostname
-            if not host:
-                return False
-            host = host.rstrip(".")
-            if host in self.names or ("localhost" in self.names and host.endswith(".localhost")):
-                return True
-            address = ipaddress.ip_address(host)
-        except (ValueError, TypeError, AttributeError):
-            return False  # no URL, or a name that is not in the list
-        if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-            address = address.ipv4_mapped
-        return any(address in network for network in self.networks)
+def _accepted(setting: object) -> AcceptedHosts | None:
+    try:
+        return None if callable(setting) else AcceptedHosts.of(setting)
+    except ValueError as error:
+        raise ConfigError(f"accept_from must be {error}") from None
 
 
 def _boundary(value: object) -> FailureBoundary | None:
@@ -224,14 +171,6 @@ def _are_rules(value: object) -> bool:
 def _check_folder(name: str, value: object) -> None:
     if not isinstance(value, str) or not value:
         raise _wrong(name, value, "the path of a folder")
-
-
-def _network_of(entry: str) -> _Network | None:
-    bare = entry[1:-1] if entry.startswith("[") and entry.endswith("]") else entry
-    try:
-        return ipaddress.ip_network(bare)
-    except ValueError:
-        return None
 
 
 def _wrong(name: str, value: object, expected: str) -> ConfigError:

@@ -57,6 +57,10 @@ CASES = {
         },
         {},
     ),
+    "nobody is believed": ({"GYM_FAILURES_ACCEPT_FROM": "none"}, {"GYM_FAILURES_ACCEPT_FROM": ["warning"]}),
+    "everybody is believed": ({"GYM_FAILURES_ACCEPT_FROM": "all"}, {}),
+    "only others are believed": ({"GYM_FAILURES_ACCEPT_FROM": "a, b"}, {"GYM_FAILURES_ACCEPT_FROM": ["warning"]}),
+    "others are believed too": ({"GYM_FAILURES_ACCEPT_FROM": "default, b"}, {}),
     "the SDK is off": ({"OTEL_SDK_DISABLED": "True"}, {"OTEL_SDK_DISABLED": ["problem"]}),
     "an instrumentation is off": (
         {"OTEL_PYTHON_DISABLED_INSTRUMENTATIONS": "redis, fastapi"},
@@ -131,6 +135,16 @@ CASES = {
 def test_findings(listening, environ, findings):
     """Each thing that loses failures is found, and named by its variable with what to do; nothing else is."""
     assert found(**{"OTEL_EXPORTER_OTLP_ENDPOINT": listening, **environ}) == findings
+
+
+def test_who_is_believed_by_name():
+    """The hosts that are believed besides this machine and private addresses are all named."""
+    environ = {
+        "GYM_FAILURES_ACCEPT_FROM": "default, judge.example",
+        "NEMO_GYM_CONFIG_DICT": "policy:\n  responses_api_models:\n    vllm_model:\n      host: policy-model\n",
+    }
+    (said,) = (one.says for one in checkup(environ) if one.about == "GYM_FAILURES_ACCEPT_FROM")
+    assert said.endswith("by name of judge.example, policy-model")
 
 
 def test_a_missing_package_is_found(monkeypatch):

@@ -13,7 +13,7 @@ from opentelemetry.context import _SUPPRESS_HTTP_INSTRUMENTATION_KEY, attach, de
 from opentelemetry.propagators.composite import CompositePropagator
 from opentelemetry.trace import StatusCode
 
-from gym_failures import semconv
+from gym_failures import guard, semconv
 from gym_failures.config import Config
 from gym_failures.header import encode_report
 from gym_failures.log import FailureLog
@@ -313,6 +313,19 @@ def test_a_report_of_a_peer_that_is_not_believed(caller: Caller) -> None:
             raise called(caller, reporting(FAILED)).error
         (event,) = log.report().events.values()
         assert (event.failure_reason, event.cause_id) == ("HTTP 500", None)
+
+
+@pytest.mark.parametrize(("accept_from", "hosts"), [("10.0.0.0/8", ["127.0.0.1"]), ("none", [])])
+def test_who_is_not_believed_is_said_once(
+    accept_from: str, hosts: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log names the first host whose reports are left alone, unless nobody is to be believed."""
+    monkeypatch.setattr(guard, "_said", {})
+    with configured(accept_from=accept_from) as telemetry, CALLERS[0].watched(telemetry.tracer_provider):
+        for _ in range(2):
+            called(CALLERS[0], reporting(FAILED))
+    said = [record.args for record in caplog.records if "GYM_FAILURES_ACCEPT_FROM" in record.getMessage()]
+    assert said == [(host,) for host in hosts]
 
 
 @every_caller

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_failures.config import Config
 from gym_failures.guard import _said
 from gym_failures.instrumentation import nemo_gym
-from gym_failures.instrumentation.nemo_gym import identity, servers
+from gym_failures.instrumentation.nemo_gym import identity, peers, servers
 from gym_failures.instrumentation.nemo_gym.hooks import Hook, Hooks
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "nemo-gym-hooks.md"
@@ -152,6 +153,21 @@ def test_the_reference_names_every_hook():
     """The table of what each hook gives has those that there are, and no other."""
     rows = re.findall(r"^\| `([\w.]+)`: `([\w.]+)` \|", REFERENCE.read_text(), re.MULTILINE)
     assert sorted(rows) == sorted((module, place) for module, places in hooked().items() for place in places)
+
+
+def test_the_hosts_that_its_client_calls_are_believed():
+    """NeMo Gym's client gets the same URL, and its host is believed from then on; what is no URL costs nothing."""
+
+    class ServerClient:
+        def _build_server_base_url(self, part):
+            return part
+
+    (hook,) = peers.HOOKS["nemo_gym.server_utils"]
+    undo = hook.apply(SimpleNamespace(ServerClient=ServerClient))
+    for url in ("http://peer-of-a-test:8000", None):
+        assert ServerClient()._build_server_base_url(url) is url
+    undo()
+    assert Config().accepts("http://peer-of-a-test:8000/run")
 
 
 # --- Names of NeMo Gym. -----------------------------------------------------------------------------------------------

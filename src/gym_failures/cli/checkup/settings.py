@@ -5,7 +5,8 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Final
 
-from gym_failures import limits
+from gym_failures import gym_configuration, limits
+from gym_failures.accepted import DEFAULT, EVERYONE, NOBODY
 from gym_failures.attributes import KEYS
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
 from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigError
@@ -53,6 +54,7 @@ def _own(said: Mapping[str, str]) -> Iterator[Finding]:
         return
     yield ok(name, "failures are recorded and carried")
     yield _boundary(said, config)
+    yield _believed(said)
 
 
 def _boundary(said: Mapping[str, str], config: Config) -> Finding:
@@ -66,6 +68,22 @@ def _boundary(said: Mapping[str, str], config: Config) -> Finding:
         "is not set: servers that are not NeMo Gym's do not say why a request failed",
         f"set it to what the server is, one of {', '.join(boundary.value for boundary in FailureBoundary)}",
     )
+
+
+def _believed(said: Mapping[str, str]) -> Finding:
+    name = f"{ENVIRONMENT_PREFIX}ACCEPT_FROM"
+    entries = [entry.strip() for entry in said.get(name, DEFAULT).split(",")]
+    if entries == [NOBODY]:
+        return warning(name, "is none: no report in a reply is believed", f"unset {name}")
+    if entries == [EVERYONE]:
+        return ok(name, "is all: reports in replies are believed, whoever sends them")
+    if DEFAULT not in entries:
+        says = "lacks default: no reports of this machine, of private addresses and of NeMo Gym's servers are believed"
+        return warning(name, says, f"put {DEFAULT} first in it")
+    named = [entry for entry in entries if entry and entry != DEFAULT]
+    named += sorted(gym_configuration.hosts_in(said.get(gym_configuration.VARIABLE, "")))
+    by_name = f"by name of {', '.join(named)}" if named else "by name of those in NeMo Gym's configuration alone"
+    return ok(name, f"reports of servers on this machine and at private addresses are believed, and {by_name}")
 
 
 def _switches(said: Mapping[str, str]) -> Iterator[Finding]:

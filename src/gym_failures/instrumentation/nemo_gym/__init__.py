@@ -20,7 +20,7 @@ _GROUPS: Final = {
     "nemo_gym.judge": ("swallowed",),
     "nemo_gym.openai_utils": ("attempts",),
     "nemo_gym.rollout_collection": ("collection",),
-    "nemo_gym.server_utils": ("servers", "attempts", "collection"),
+    "nemo_gym.server_utils": ("servers", "attempts", "collection", "peers"),
 }
 """The modules that are hooked, and which modules of this package hold the hooks: imported when those are."""
 
