@@ -116,6 +116,33 @@ def test_stage_and_operation(options, stage, operation):
     assert (own.stage and own.stage.value, own.operation) == (stage, operation)
 
 
+VERIFIER, TOOL = ("verification", "verifier_error"), (None, "resources_server:tool_error")
+VERIFYING = {
+    "the route": ("/verify", {}, VERIFIER),
+    "the route of a rollout": ("/ng-rollout/0-1/verify", {}, VERIFIER),
+    "a route that ends alike": ("/notverify", {}, TOOL),
+    "a route beneath": ("/verify/again", {}, TOOL),
+    "a stage that is given": ("/verify", {"stage": "seed"}, ("seed", TOOL[1])),
+    "a function that knows no stage": ("/verify", {"stage": lambda scope: None}, TOOL),
+    "another boundary": ("/verify", {"boundary": "agent"}, (None, "agent_run_error")),
+}
+
+
+@pytest.mark.parametrize(("path", "options", "expected"), VERIFYING.values(), ids=VERIFYING)
+def test_a_resources_server_that_verifies(path, options, expected, telemetry):
+    """On /verify a resources server is a verifier that failed, unless a stage or a function for it is given."""
+
+    async def app(scope, receive, send):
+        raise LookupError("no reward")
+
+    options = {"boundary": "resources_server", **options}
+    call = Call(FailureMiddleware(app, recorder=telemetry.recorder, **options), path=path)
+    with telemetry.span("request"), pytest.raises(LookupError):
+        asyncio.run(call.run())
+    event = telemetry.only_event()
+    assert (event.get("failure.stage"), event["failure.kind"]) == expected
+
+
 @pytest.mark.parametrize("name", ["stage", "operation"])
 def test_a_function_that_raises_costs_its_field_only(name, telemetry, caplog):
     """A user's function that raises says nothing, is reported once, and the failure is recorded all the same."""

@@ -21,6 +21,9 @@ Operation = str | Callable[[Scope], str | None] | None
 
 _DISCONNECTED: Final = "the client was gone before the reply was complete"
 
+_VERIFY: Final = "/verify"
+"""End of the path by which a resources server is asked for a reward, as `nemo_gym.base_resources_server` has it."""
+
 _STAGE: Final = Guard("stage")
 _OPERATION: Final = Guard("operation")
 
@@ -88,8 +91,14 @@ class RequestLog(FailureLog):
 
     @property
     def stage(self) -> FailureStage | None:
-        """The stage that the request serves; None where it is unknown, or the user's function raises."""
+        """The stage that the request serves; None where it is unknown, or the user's function says so or raises.
+
+        Nobody has to say what the one route is that every resources server of NeMo Gym has.
+        """
         stage = self._place.stage
+        if stage is None:
+            verifies = self.boundary is FailureBoundary.RESOURCES_SERVER and str(self._scope["path"]).endswith(_VERIFY)
+            return FailureStage.VERIFICATION if verifies else None
         with _STAGE:
             found = stage(self._scope) if callable(stage) else stage
             return None if found is None else FailureStage(found)
