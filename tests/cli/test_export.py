@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from gym_failures import limits, semconv
+from gym_failures.attributes import to_attributes
 from gym_failures.reading import read_reports
 from gym_failures.reading.otlp_json import parse
 from gym_failures.records import FailureReport
@@ -112,6 +113,26 @@ def test_a_row_becomes_a_span_that_is_counted(command, tmp_path, receiver):
     assert [event.attributes[semconv.FAILURE_ROOT] for event in one.events] == [True, False]
     (sent,) = read_reports(receiver.requests[0][2], by="rollout")
     assert (sent.key, sent.report) == ("3-1", report)
+
+
+def test_a_line_of_a_log_becomes_a_short_span(command, tmp_path, receiver):
+    """A failure's line is sent as a span of its own beneath the one that it names, which may be stored, and once."""
+    line = {"event": "gym.failure", "time_unix_nano": 7, "trace_id": "1" * 32, "span_id": "2" * 16}
+    path = tmp_path / "server.log"
+    path.write_text(f"INFO: started\n{json.dumps({**line, **to_attributes(failure('m'), root=True)})}\n")
+    for _ in range(2):
+        assert command("export", "--to", receiver.url, path).status == 0
+    one, other = receiver.spans
+    assert one == other
+    assert (one.trace_id, one.parent_id, one.name, one.start_ns, one.end_ns) == (
+        "1" * 32,
+        "2" * 16,
+        "gym.failure",
+        7,
+        7,
+    )
+    assert one.span_id != one.parent_id
+    assert one.events[0].attributes == to_attributes(failure("m"), root=True)
 
 
 @pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from gym_failures import semconv
 from gym_failures.header import decode_report
 from gym_failures.instrumentation.aiohttp_client import instrument_session
-from gym_failures.reading import read_reports
+from gym_failures.reading import read_files, read_reports
 from gym_failures.testing import Telemetry
 from tests.file.processes import ATTEMPTS, HOST, ROOT, Gate, running
 from tests.servers.serving import ask, request
@@ -80,6 +80,9 @@ def test_a_killed_server_has_left_a_line_of_every_failure(server, telemetry, tmp
     (own,) = seen.report.events.values()
     assert (own.failure_kind, own.boundary.value) == ("transport_peer_drop", "collection")
     assert own.event_id not in {line[semconv.FAILURE_ID] for line in found}
+    (read,) = both = read_files([file, server.log], by="request")
+    assert (read.trace_id, read.key, read.failed, both.skips) == (seen.trace_id, found[0]["span_id"], True, 0)
+    assert read.report.events.keys() == {line[semconv.FAILURE_ID] for line in found}
 
 
 def test_spans_that_wait_for_their_batch_are_lost_with_a_killed_server(tmp_path):
@@ -121,3 +124,5 @@ def test_a_failure_has_one_id_wherever_it_is_told(server, tmp_path):
     assert len(found) == len(read.report.events) == ATTEMPTS + 2
     assert {(line["trace_id"], line["span_id"]) for line in found} == {(read.trace_id, read.span.span_id)}
     assert decode_report(told).failure_id == read.report.failure_id
+    (both,) = read_files([file, server.log], by="request")
+    assert (both.report, both.services, both.span.name) == (read.report, read.services, read.span.name)

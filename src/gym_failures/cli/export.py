@@ -16,6 +16,7 @@ from gym_failures.cli.files import Files, Strict, files_read, say_skipped, sourc
 from gym_failures.cli.receiver import Receiver, ReceiverError
 from gym_failures.cli.terminal import err, out, plain
 from gym_failures.reading import EventRecord, SpanRecord, Tally
+from gym_failures.reading.log_lines import as_short_span
 from gym_failures.reading.otlp_writing import as_otlp
 from gym_failures.reading.spans import read_spans
 
@@ -62,7 +63,8 @@ def export(
 def _completed(spans: Iterator[tuple[str, SpanRecord]]) -> Iterator[SpanRecord]:
     """Yield spans with what a row does not say of itself, and a receiver has to know."""
     written: dict[str, int] = {}
-    for source, span in spans:
+    for source, read in spans:
+        span = as_short_span(read) if read.is_lost else read
         if source not in written:
             path = Path(source)
             written[source] = path.stat().st_mtime_ns if path.is_file() else time.time_ns()

@@ -3,9 +3,8 @@
 Nothing here recurses: a trace can be one chain of 100,000 spans.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -56,7 +55,7 @@ def _traces(spans: Iterable[Span]) -> dict[str, dict[str, Span]]:
         else:
             trace[span.span_id] = span
     for (trace_id, span_id), copies in copied.items():
-        traces[trace_id][span_id] = reduce(_merged, sorted(copies, key=_by_end))
+        traces[trace_id][span_id] = _merged(sorted(copies, key=_by_end))
     return traces
 
 
@@ -99,20 +98,23 @@ def _by_end(span: SpanRecord) -> tuple[int, str]:
     return span.end_ns, repr(span)
 
 
-def _merged(earlier: SpanRecord, later: SpanRecord) -> SpanRecord:
-    """Return two copies of a span as one: the one that ended later knows better, and neither's events are lost."""
+def _merged(copies: Sequence[SpanRecord]) -> SpanRecord:
+    """Return copies of a span as one: the one that ended last knows best, and no copy's events are lost."""
+    attributes: dict[str, object] = {}
+    for copy in copies:
+        attributes.update(copy.attributes)
+    events: list[EventRecord] = []
+    known: set[tuple[str, int, str]] = set()
+    for copy in reversed(copies):
+        events += (event for event in copy.events if _identity(event) not in known)
+        known.update(map(_identity, copy.events))
     return replace(
-        later,
-        attributes={**earlier.attributes, **later.attributes},
-        events=_all_events(later, earlier),
-        dropped_events=max(earlier.dropped_events, later.dropped_events),
-        dropped_attributes=max(earlier.dropped_attributes, later.dropped_attributes),
+        copies[-1],
+        attributes=attributes,
+        events=events,
+        dropped_events=max(copy.dropped_events for copy in copies),
+        dropped_attributes=max(copy.dropped_attributes for copy in copies),
     )
-
-
-def _all_events(later: SpanRecord, earlier: SpanRecord) -> list[EventRecord]:
-    known = {*map(_identity, later.events)}
-    return [*later.events, *(event for event in earlier.events if _identity(event) not in known)]
 
 
 def _identity(event: EventRecord) -> tuple[str, int, str]:

@@ -6,9 +6,12 @@ Every source turns what it holds into `SpanRecord`s; what comes after them knows
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from gym_failures import limits
+
+LOST_PARENT: Final = "0" * 16
+"""Parent of a span of which only lines in a log are left: not known, which is not the same as none."""
 
 
 class SpanKind(IntEnum):
@@ -76,6 +79,11 @@ class SpanRecord:
     dropped_events: int = 0
     dropped_attributes: int = 0
     resource: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing was stored of it, and it is known from lines in a log only."""
+        return self.parent_id == LOST_PARENT
 
 
 class QuietSpan(Protocol):

@@ -10,7 +10,8 @@ from itertools import chain, islice
 from typing import Final
 
 from gym_failures import limits
-from gym_failures.reading.model import Parsed, Span, Tally, whole
+from gym_failures.reading import log_lines
+from gym_failures.reading.model import Parsed, Span, SpanRecord, Tally, whole
 from gym_failures.reading.otlp_contents import NOTHING
 from gym_failures.reading.otlp_line import decode_line, decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
@@ -38,9 +39,10 @@ def parse_lines(
     """Read lines as they come, yield their spans, and keep a tally of what can and what cannot be read.
 
     Each text is one or more whole lines. A blank line is nothing, and a document that is spread over several lines is
-    read as one, for which the texts have to be those from the start of a file (`is_start`). `traces` holds the ids of
-    the traces to yield; None yields all. A line that has no span of theirs is only looked at from outside, so damage
-    within it can go unnoticed; that it is a whole record is made sure of. Nothing that the lines hold makes this raise.
+    read as one, for which the texts have to be those from the start of a file (`is_start`). A line that tells of a
+    failure in a log is a span too. `traces` holds the ids of the traces to yield; None yields all. A line that has no
+    span of theirs is only looked at from outside, so damage within it can go unnoticed; that it is a whole record is
+    made sure of. Nothing that the lines hold makes this raise.
     """
     wanted = None if traces is None else frozenset(map(key_of, traces))
     processes: Processes = {}
@@ -55,6 +57,9 @@ def parse_lines(
             if not line or line.isspace():
                 continue
             resources, faults = decode_line(line)
+            if not resources and log_lines.tells(line):
+                yield from _logged(line, traces, tally, at)
+                continue
             tally.spans += sum(len(scope.spans) for resource in resources for scope in resource.scope_spans)
             yield from _wanted(resources, traces, processes)
             for fault in faults:
@@ -120,8 +125,22 @@ def _failing(text: bytes) -> Iterator[str]:
     for found in telling_traces(text):
         if isinstance(found, str):
             yield found
-        else:
-            yield from (span.trace_id for span in spans_of(decode_line(found).resources) if span.tells())
+            continue
+        resources = decode_line(found).resources
+        yield from (span.trace_id for span in spans_of(resources) if span.tells())
+        if not resources and log_lines.tells(found) and (span := log_lines.span_of(found)) is not None:
+            yield span.trace_id
+
+
+def _logged(line: bytes, traces: Collection[str] | None, tally: Tally, at: int) -> Iterator[SpanRecord]:
+    """Yield the span that a log's line of a failure stands for, if it is wanted."""
+    span = log_lines.span_of(line)
+    if span is None:
+        tally.skip(at, log_lines.DAMAGED)
+        return
+    tally.spans += 1
+    if traces is None or span.trace_id in traces:
+        yield span
 
 
 def _wanted(

@@ -22,12 +22,15 @@ class RebuiltReport:
     """Id of the trace, of the request's span or of the rollout; None for spans whose rollout is not known."""
     trace_id: str
     """The trace; of a rollout with several, that of `span`."""
+    traces: frozenset[str]
+    """Ids of all traces that tell of it."""
     span: SpanRecord
     """The span that says how it ended; where none does, the first one."""
     failed: bool
     """Whether its own failure is named, or else a status says that it failed: of a server beneath no other, or of the
-    first span, unless that is a call. If so, `report.failure_id` is None where that failure's event is lost or nothing
-    names it, as where servers have no boundary."""
+    first span, unless that is a call; so does a line in a log, where no such span was stored. If so,
+    `report.failure_id` is None where that failure's event is lost or nothing names it, as where servers have no
+    boundary."""
     missing_causes: tuple[str, ...]
     """What is named, as a cause or as the own failure, and told of by no span."""
     circular_causes: tuple[str, ...]
@@ -80,6 +83,7 @@ def without_spans(report: FailureReport, span: SpanRecord) -> RebuiltReport:
         report=report,
         key=None,
         trace_id=span.trace_id,
+        traces=frozenset((span.trace_id,)),
         span=span,
         failed=failed,
         missing_causes=(),
@@ -116,6 +120,7 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
     best: dict[str, Copy] = {}
     in_time: dict[str, bool] = {}
     own: dict[str, bool] = {}
+    services: dict[str, str] = {}
     for witness in group.heard:
         is_own = units.head_of[witness.position] == group.request
         for copy in witness.copies:
@@ -126,6 +131,8 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
             in_time[event_id] = in_time.get(event_id, False) or not copy.late
             if is_own:
                 own[event_id] = own.get(event_id, False) or not copy.late
+            if copy.origin == semconv.ORIGIN_LOCAL and copy.service is not None:
+                services.setdefault(event_id, copy.service)
     ids = sorted(best, key=lambda event_id: (best[event_id].time_ns, event_id))
     events = {event_id: best[event_id].event for event_id in ids}
     if group.request is None:
@@ -140,13 +147,16 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
     late = {event_id for event_id in ids if not own.get(event_id, in_time[event_id])}
     chain = {*chain_ids(report.events, report.failure_id)}
     beside = tuple(event_id for event_id in ids if event_id not in late and event_id not in chain)
-    failing = broken(group.outermost) if end is None or own_id is None else end.span
+    # Where lines in a log are all there is, nothing says that it recovered, and they must not be passed over.
+    outermost = group.outermost or [witness.span for witness in group.heard if witness.span.is_lost]
+    failing = broken(outermost) if end is None or own_id is None else end.span
     failed = failing is not None
     span = failing or (whole(group.first) if end is None else end.span)
     return RebuiltReport(
         report=report,
         key=group.key,
         trace_id=span.trace_id,
+        traces=frozenset((span.trace_id, *(witness.span.trace_id for witness in group.heard))),
         span=span,
         failed=failed,
         missing_causes=missing,
@@ -160,11 +170,7 @@ def report_of(group: Group, units: Units) -> RebuiltReport:
             event_id for event_id in ids if group.request is not None and event_id not in own and event_id not in late
         ),
         remote_only=tuple(event_id for event_id in ids if best[event_id].origin == semconv.ORIGIN_REMOTE),
-        services={
-            event_id: service
-            for event_id in ids
-            if best[event_id].origin == semconv.ORIGIN_LOCAL and (service := best[event_id].service) is not None
-        },
+        services=services,
         cut=tuple(event_id for event_id in ids if best[event_id].cut),
         times={event_id: best[event_id].time_ns for event_id in ids},
     )

@@ -1,0 +1,75 @@
+"""Lines of failures in the log of a server, to spans: each is a copy of the span that its line names.
+
+Of a server that was killed, or did not sample, the copy is all that is left of a span. Where the span was stored too,
+the two are one by their id, and so are the failures that both tell of. Lines of other things can stand between, and
+before the line of a failure whatever a log's format puts there.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import replace
+from typing import Final
+
+from gym_failures import semconv
+from gym_failures.reading.model import LOST_PARENT, EventRecord, SpanRecord, SpanStatus
+from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
+from gym_failures.reading.otlp_values import hex_id, nanoseconds
+
+DAMAGED: Final = "the line of a failure is damaged"
+"""What is said of a line that tells of a failure and cannot be read."""
+
+_NAME: Final = semconv.EVENT_NAME.encode()
+_START: Final = re.compile(rb'\{\s*"event"\s*:\s*"%b"' % re.escape(_NAME))
+"""How such a line begins. Nothing within JSON's texts looks so: their quotes are escaped."""
+_RECORD: Final = re.compile(rb'\{\s*"resource_?[sS]pans"')
+_OF_THE_SPAN: Final = ("event", "time_unix_nano", "trace_id", "span_id", semconv.NEMO_GYM_ROLLOUT_ID)
+"""What a line has beside the attributes of its failure."""
+
+
+def tells(text: bytes) -> bool:
+    """Tell whether a line, or one of several, tells of a failure."""
+    return _NAME in text and _START.search(text) is not None
+
+
+def span_of(line: bytes) -> SpanRecord | None:
+    """Return the copy of the span that a line which `tells` names; None for a damaged line.
+
+    A line without a trace stands for a span of its own, whose ids are made of the failure's.
+    """
+    found = _START.search(line)
+    try:
+        told, _ = json.JSONDecoder().raw_decode(line[found.start() if found else 0 :].decode("utf-8", "replace"))
+        failure_id = told[semconv.FAILURE_ID]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    digest = _digest(failure_id)
+    time_ns = nanoseconds(told.get("time_unix_nano"))
+    rollout = told.get(semconv.NEMO_GYM_ROLLOUT_ID)
+    attributes = {key: value for key, value in told.items() if key not in _OF_THE_SPAN}
+    return SpanRecord(
+        trace_id=hex_id(told.get("trace_id"), TRACE_ID_SIZE) or digest[: 2 * TRACE_ID_SIZE],
+        span_id=hex_id(told.get("span_id"), SPAN_ID_SIZE) or digest[-2 * SPAN_ID_SIZE :],
+        parent_id=LOST_PARENT,
+        start_ns=time_ns,  # and no end: the copy that was stored knows better
+        status=SpanStatus.ERROR,
+        attributes={} if rollout is None else {semconv.NEMO_GYM_ROLLOUT_ID: rollout},
+        events=[EventRecord(semconv.EVENT_NAME, time_ns, attributes)],
+    )
+
+
+def as_short_span(span: SpanRecord) -> SpanRecord:
+    """Return what a line tells as a span beneath the one that it names, for a store which may have that one too."""
+    failure_id = span.events[0].attributes[semconv.FAILURE_ID]
+    own_id = _digest(failure_id)[-2 * SPAN_ID_SIZE :]
+    return replace(span, span_id=own_id, parent_id=span.span_id, name=semconv.OVERFLOW_SPAN_NAME)
+
+
+def without_others(text: bytes) -> bytes:
+    """Return lines of a log with nothing in place of those that are neither a failure's nor a record of spans."""
+    lines = text.split(b"\n")
+    return b"\n".join(line if tells(line) or _RECORD.search(line) else b"" for line in lines)
+
+
+def _digest(failure_id: object) -> str:
+    return hashlib.sha256(str(failure_id).encode("utf-8", "replace")).hexdigest()
