@@ -10,8 +10,17 @@ from gym_failures import kinds, limits, semconv
 from gym_failures.guard import reraised
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.records import FailureEvent, FailureReport
-from gym_failures.rows import KEYS, RowError, failure_keys, read_row, with_failures, without_failures
+from gym_failures.rows import (
+    KEYS,
+    RowError,
+    failure_keys,
+    join_failures,
+    read_row,
+    with_failures,
+    without_failures,
+)
 from tests import strategies
+from tests.spans import failure
 
 TRACE = "0af7651916cd43dd8448eb211c80319c"
 
@@ -233,3 +242,69 @@ def test_a_row_without_any_of_these_words_tells_of_nothing(row):
 def test_the_words_for_a_request_that_failed_are_kinds():
     """The classes that rollout collection writes beside a failed request are kinds of the vocabulary."""
     assert {"agent_request_failed", "agent_run_error", "environment_server_failed"} <= kinds.FAILURE_KINDS
+
+
+def of(*events, own=None):
+    """Return a report of events, each `id` or `id<cause`."""
+    pairs = [event.split("<") for event in events]
+    return FailureReport(events={event_id: failure(event_id, *cause) for event_id, *cause in pairs}, failure_id=own)
+
+
+JOINED = {
+    "a trace that has less": (of("c<m", "m", "j", own="c"), of("m", own="m"), of("c<m", "m", "j", own="c")),
+    "a row that recovered": (of("m"), of("m", own="m"), of("m")),
+    "what the row's own is a cause of": (
+        of("m", own="m"),
+        of("c<a", "a<m", "m", own="c"),
+        of("m", "c<a", "a<m", own="c"),
+    ),
+    "a failure that the row does not know": (of("j"), of("c", own="c"), of("j", "c", own="c")),
+    "another failure": (of("c", own="c"), of("x", own="x"), of("c", "x", own="c")),
+    "a trace that recovered": (of("c", own="c"), of("x"), of("c", "x", own="c")),
+    "a row that tells nothing": (FailureReport(), of("c<m", "m", own="c"), of("c<m", "m", own="c")),
+    "a cause that the trace has lost": (of("c<m", "m", own="c"), of("c", own="c"), of("c<m", "m", own="c")),
+}
+
+
+@pytest.mark.parametrize(("row", "trace", "expected"), JOINED.values(), ids=JOINED)
+def test_a_row_keeps_what_it_knows(row, trace, expected):
+    """What is joined to a row adds to it, and its own failure gives way to one that it has caused."""
+    assert read_row(join_failures(with_failures({}, row), trace)).report == expected
+
+
+@given(strategies.gym_rows(), strategies.failure_reports(min_size=1), strategies.failure_reports(min_size=1))
+def test_joining_loses_nothing(row, before, report):
+    """Every failure of both is in the row, and nothing else in it changes; doing it again changes nothing."""
+    joined = join_failures(with_failures(row, before), report)
+    assert read_row(joined).report.events.keys() == before.events.keys() | report.events.keys()
+    assert without_failures(joined) == row
+    assert join_failures(joined, report) == joined
+
+
+@pytest.mark.parametrize(
+    ("row", "report", "kinds_told"),
+    [
+        ({"_ng_failure_class": "agent_run_error"}, of("x"), ["agent_run_error", "agent_run_error"]),
+        ({"_ng_failure_class": "agent_run_error"}, of("m", own="m"), ["agent_run_error"]),
+    ],
+)
+def test_what_nemo_gym_alone_has_written_is_not_hidden(row, report, kinds_told):
+    """A row's failure stays where the trace names none, and is not told twice where it does."""
+    joined = read_row(join_failures(row, report)).report
+    assert [one.failure_kind for one in joined.events.values()] == kinds_told
+    assert joined.failure_id is not None
+
+
+def test_more_failures_than_are_read_back():
+    """A row has no more events than are read: its own failure and the causes stay, and it says that some are missing."""
+    many = of(*(f"e{number}" for number in range(limits.DECODE_EVENTS)), "c<m", "m", own="c")
+    joined = read_row(join_failures({}, many)).report
+    assert (len(joined.events), joined.failure_id, joined.events["c"].cause_id) == (limits.DECODE_EVENTS, "c", "m")
+    assert joined.omitted
+
+
+def test_the_trace_of_a_row_stays():
+    """A row that names its trace goes on naming it; one that names none gets the one that is joined."""
+    row = with_failures({}, of("c", own="c"), trace_id=TRACE)
+    assert read_row(join_failures(row, of("x"), trace_id="1" * 32)).trace_id == TRACE
+    assert read_row(join_failures({}, of("x"), trace_id=TRACE)).trace_id == TRACE

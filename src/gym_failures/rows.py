@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from gym_failures import kinds, semconv
+from gym_failures import kinds, limits, semconv
 from gym_failures.classify import default_kind
 from gym_failures.exceptions import GymFailuresError
 from gym_failures.fields import as_text
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.packing import RefusedError
 from gym_failures.records import FailureEvent, FailureReport
-from gym_failures.repair import repair
+from gym_failures.repair import chain_ids, repair
 from gym_failures.shapes import lenient_event
 from gym_failures.wire import read_tree, to_tree
 
@@ -98,6 +98,45 @@ def with_failures(row: Mapping[str, Any], report: FailureReport, *, trace_id: st
     All else stays as it is, in its order. The other arguments are those of `failure_keys`.
     """
     return without_failures(row) | failure_keys(report, trace_id=trace_id)
+
+
+def join_failures(row: Mapping[str, Any], report: FailureReport, *, trace_id: str | None = None) -> Row:
+    """Return a copy of `row` that tells of `report` in addition to what it tells already.
+
+    The row knows how its rollout ended: its own failure stays, and so does that it has none, unless `report` has one
+    that the row does not know, which the row's own is a cause of. A failure that NeMo Gym alone has written into the
+    row is added where `report` has none of its boundary and kind, and none of its own. Of more events than are read
+    back, the chain of the own failure is kept, and the first of the others. `trace_id` is for a row that names none.
+    Raises what `read_row` raises.
+    """
+    told, named = read_row(row)
+    events = dict(told.events if semconv.ROW_FAILURE_EVENTS in row else _unknown_to(report, told))
+    for event_id, event in report.events.items():
+        known = events.get(event_id)
+        events[event_id] = event if known is None or event.cause_id is not None else _with_cause(event, known.cause_id)
+    own = told.failure_id if told.failure_id in events else None
+    if report.failure_id is not None and report.failure_id not in told.events:
+        own = report.failure_id if own is None or own in chain_ids(events, report.failure_id) else own
+    omitted = report.omitted or (told.omitted and not told.events.keys() <= report.events.keys())
+    if len(events) > limits.DECODE_EVENTS:
+        first = [*dict.fromkeys([*chain_ids(events, own), *events])][: limits.DECODE_EVENTS]
+        events, omitted = {event_id: events[event_id] for event_id in first}, True
+    joined = repair(events, failure_id=own, omitted=omitted).report
+    return with_failures(row, joined, trace_id=named or trace_id)
+
+
+def _unknown_to(report: FailureReport, told: FailureReport) -> Mapping[str, FailureEvent]:
+    """Return the failure that NeMo Gym alone has told, unless `report` tells of it too, by another id."""
+    if told.failure_id is not None and report.failure_id is not None:
+        return {}
+    known = {(event.boundary, event.failure_kind) for event in report.events.values()}
+    return {
+        event_id: event for event_id, event in told.events.items() if (event.boundary, event.failure_kind) not in known
+    }
+
+
+def _with_cause(event: FailureEvent, cause_id: str | None) -> FailureEvent:
+    return event.model_copy(update={"cause_id": cause_id})
 
 
 def without_failures(row: Mapping[str, Any]) -> Row:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from gym_failures.rows import read_row
+from gym_failures.records import FailureReport
+from gym_failures.rows import read_row, with_failures
 from tests.spans import failure, server, told
 from tests.stored import as_line
 
@@ -96,3 +97,35 @@ def test_traces_from_standard_input(command, saved):
     """Traces may come from standard input."""
     ended = command("rows", saved(ROW), "-", given=as_line(FAILED).encode())
     assert "rows with failures: 1;" in ended.errors
+
+
+def test_rows_of_another_run_are_left(command, write, saved):
+    """A row takes what its own trace tells, and nothing of a rollout that has its id in another run."""
+    first = server(1, None, told(failure("a")), own="a", rollout="3-1", name="gym.rollout", trace="a" * 32)
+    second = server(1, None, told(failure("b")), own="b", rollout="3-1", name="gym.rollout", trace="b" * 32)
+    rows = [ROW, {**ROW, "_ng_failure_trace_id": "b" * 32}, {**ROW, "_ng_failure_trace_id": "c" * 32}]
+    ended = command("rows", saved(*rows), write(first, second))
+    left, joined, other = map(json.loads, ended.output.splitlines())
+    assert (read_row(left).report.events, read_row(other).report.events) == ({}, {})
+    assert read_row(joined).report.failure_id == "b"
+    assert ended.errors.splitlines() == [
+        "rows with failures: 1; rollouts of the traces without a row: 1",
+        "gym-failures: rows left as they are, because the traces of several runs have their rollouts: 1",
+    ]
+
+
+def test_a_row_that_cannot_be_read_is_left(command, write, saved):
+    """A row whose failures are no map of events is printed as it is and counted."""
+    row = {**ROW, "_ng_failure_events": 5}
+    ended = command("rows", saved(row), write(FAILED))
+    assert json.loads(ended.output)["_ng_failure_events"] == 5
+    assert "lines that are no rows, left as they are: 1" in ended.errors
+
+
+def test_a_row_keeps_what_its_trace_does_not_tell(command, write, saved):
+    """Traces of some servers only take nothing from a row that knows the end of its rollout."""
+    report = FailureReport(events={"c": failure("c", "m"), "m": failure("m", kind="cancelled")}, failure_id="c")
+    row = with_failures(ROW, report, trace_id=FAILED.trace_id)
+    only = server(1, None, told(failure("m", kind="cancelled")), own="m", rollout="3-1")
+    joined = read_row(json.loads(command("rows", saved(row), write(only)).output))
+    assert (joined.report, joined.trace_id) == (report, FAILED.trace_id)

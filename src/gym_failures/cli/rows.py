@@ -1,7 +1,8 @@
 """`gym-failures rows`: what traces tell of failures, put into the saved rows of the rollouts."""
 
 import json
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -13,7 +14,7 @@ from gym_failures.cli.files import Files, Strict, Unit, end, files_read, read
 from gym_failures.cli.terminal import err, write_line
 from gym_failures.reading import RebuiltReport
 from gym_failures.rollout_ids import of_run
-from gym_failures.rows import with_failures
+from gym_failures.rows import join_failures, read_row
 
 _JOIN: Final = Path("join")
 """What this does, for those who name it; a file of that name is one all the same."""
@@ -30,29 +31,33 @@ def rows(
 ) -> None:
     """Print the rows of a run with the failures that its traces tell of, each in the row of its rollout.
 
-    A row of which the traces tell nothing is printed as it is. In the others only the keys of this package change.
+    A row of which the traces tell nothing is printed as it is. In the others only the keys of this package change, and
+    what they told already stays. A row that names its trace takes what that one tells.
     Rows that have failures in them are read by the other commands like traces: gym-failures show rollouts.jsonl.
     For `rows` one may type `rows join`.
     """
     if saved == _JOIN and files and not saved.exists():
         saved, *files = files
     with read(files, Unit.ROLLOUT) as reports:
-        waiting = {report.key: report for report in reports if report.key is not None}
-    told = set()
-    damaged = 0
+        waiting = _by_rollout(reports)
+    number = sum(map(len, waiting.values()))
+    told: set[int] = set()
+    damaged = of_several = 0
     with files_read():
         for line in _lines(saved):
             row = _row(line)
-            if row is None and line.strip():
-                damaged += 1
-            key = None if row is None else of_run(row).get(semconv.NEMO_GYM_ROLLOUT_ID)
-            if row is not None and isinstance(key, str) and key in waiting:
-                told.add(key)
-                line = _with(row, waiting[key])  # noqa: PLW2901 - it is the same row
+            damaged += row is None and bool(line.strip())
+            found = () if row is None else _reports_of(row, waiting)
+            if row is not None and len(found) == 1:
+                told.add(id(found[0]))
+                line = _with(row, found[0])  # noqa: PLW2901 - it is the same row
+            of_several += len(found) > 1
             write_line(line)
     console = err()
-    left = len(waiting) - len(told)
-    console.print(f"rows with failures: {len(told)}; rollouts of the traces without a row: {left}")
+    console.print(f"rows with failures: {len(told)}; rollouts of the traces without a row: {number - len(told)}")
+    if of_several:
+        said = "the traces of several runs have their rollouts"
+        console.print(f"gym-failures: rows left as they are, because {said}: {of_several}")
     if damaged:
         console.print(f"gym-failures: lines that are no rows, left as they are: {damaged}")
     if strict and damaged:
@@ -69,10 +74,30 @@ def _lines(path: Path) -> Iterator[bytes]:
 def _row(line: bytes) -> dict[str, object] | None:
     try:
         row = json.loads(line)
+        if isinstance(row, dict):
+            read_row(row)
+            return row
     except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
+        pass
+    return None
 
 
-def _with(row: dict[str, object], report: RebuiltReport) -> bytes:
-    return json.dumps(with_failures(row, report.report, trace_id=report.trace_id)).encode()
+def _by_rollout(reports: Iterable[RebuiltReport]) -> Mapping[str, Sequence[RebuiltReport]]:
+    """Return the reports of known rollouts by these; there can be several of one id, of as many runs."""
+    found: defaultdict[str, list[RebuiltReport]] = defaultdict(list)
+    for report in reports:
+        if report.key is not None:
+            found[report.key].append(report)
+    return found
+
+
+def _reports_of(row: Mapping[str, object], waiting: Mapping[str, Sequence[RebuiltReport]]) -> Sequence[RebuiltReport]:
+    """Return the reports of the rollout of a row: those that its trace tells of where it names one."""
+    rollout = of_run(row).get(semconv.NEMO_GYM_ROLLOUT_ID)
+    found = waiting.get(rollout, ()) if isinstance(rollout, str) else ()
+    trace_id = read_row(row).trace_id
+    return found if trace_id is None else [report for report in found if trace_id in report.traces]
+
+
+def _with(row: Mapping[str, object], report: RebuiltReport) -> bytes:
+    return json.dumps(join_failures(row, report.report, trace_id=report.trace_id)).encode()
