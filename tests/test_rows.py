@@ -296,7 +296,7 @@ def test_what_nemo_gym_alone_has_written_is_not_hidden(row, report, kinds_told):
 
 
 def test_more_failures_than_are_read_back():
-    """A row has no more events than are read: its own failure and the causes stay, and it says that some are missing."""
+    """A row has no more events than are read: its own failure and the causes stay, and it says that some are gone."""
     many = of(*(f"e{number}" for number in range(limits.DECODE_EVENTS)), "c<m", "m", own="c")
     joined = read_row(join_failures({}, many)).report
     assert (len(joined.events), joined.failure_id, joined.events["c"].cause_id) == (limits.DECODE_EVENTS, "c", "m")
