@@ -130,7 +130,7 @@ SAVED = {
         FailureStage.VERIFICATION,
     ),
     "an unregistered kind": (
-        {"reward": 0.0, "failure_kind": "my_new_kind", "failure_reason": None},
+        {"reward": 0.0, "mask_sample": True, "failure_kind": "my_new_kind", "failure_reason": None},
         {"boundary": AT.RESOURCES_SERVER, "failure_kind": "my_new_kind", "failure_reason": ""},
         FailureStage.VERIFICATION,
     ),
@@ -223,13 +223,22 @@ def test_a_row_in_the_words_of_nemo_gym_is_one_failure(row, said, stage):
     assert failure.stage is stage
 
 
+@pytest.mark.parametrize("more", [{}, {"mask_sample": False}, {"mask_sample": None}])
+def test_a_sample_that_is_not_masked_has_not_failed(more):
+    """A verification that only names a kind was measured all the same, by NeMo Gym's word: it recovered."""
+    report = read_row({"reward": 1.0, "failure_kind": "judge_unparseable", **more}).report
+    assert [event.failure_kind for event in report.events.values()] == ["judge_unparseable"]
+    assert report.failure_id is None
+
+
 @given(strategies.gym_rows(), strategies.failure_kinds(wire=False))
 def test_a_row_that_is_read_twice_gives_one_record(row, kind):
     """The id of a failure that a row has no id for is made of the row: the same each time, another for another row."""
     row = {name: value for name, value in row.items() if name != "failure"} | {"failure_kind": kind or "x"}
     report = read_row(row).report
     assert read_row(dict(reversed(row.items()))).report == report
-    assert read_row(row | {"_ng_task_index": "another"}).report.failure_id != report.failure_id
+    assert read_row(row | {"_ng_task_index": "another"}).report.events.keys().isdisjoint(report.events)
+    assert read_row(row, run="another").report.events.keys().isdisjoint(report.events)
 
 
 @given(strategies.gym_rows())

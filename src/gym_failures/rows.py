@@ -148,8 +148,9 @@ def read_row(row: Mapping[str, Any], *, run: str = "") -> RowFailures:
     """Return what `row` says of failures, by keys of ours, else by those of NeMo Gym 0.7.
 
     Of the latter there are the row of a verification with a ``failure_kind``, the row of a request that failed, and the
-    saved `RolloutFailure`. Each is one failure of its own with an id made of what it says, so that reading a row twice
-    gives the same record. Rows of two runs can say the same: `run` is any name that tells theirs apart.
+    saved `RolloutFailure`. Each is one failure with an id made of what it says, so that reading a row twice gives the
+    same record. Rows of two runs can say the same: `run` is any name that tells theirs apart. It is the rollout's own,
+    but for a verification whose sample is not masked: NeMo Gym calls that validly measured, so it was recovered from.
 
     As in a header, an event that cannot be read is left out and counted, and the report says that it is omitted.
     Raises RowError when the map of events is no object, or has more events than a log holds.
@@ -158,10 +159,11 @@ def read_row(row: Mapping[str, Any], *, run: str = "") -> RowFailures:
     trace_id = named if named is not None and _TRACE_ID.fullmatch(named) else None
     events = row.get(semconv.ROW_FAILURE_EVENTS)
     if events is None:
-        event = _event_of(row, run)
+        event = event_of(row, run=run)
         if event is None:
             return RowFailures(FailureReport(), trace_id)
-        return RowFailures(FailureReport(events={event.event_id: event}, failure_id=event.event_id), trace_id)
+        failure_id = event.event_id if _has_failed(row) else None
+        return RowFailures(FailureReport(events={event.event_id: event}, failure_id=failure_id), trace_id)
     try:
         read = read_tree(
             {
@@ -175,13 +177,12 @@ def read_row(row: Mapping[str, Any], *, run: str = "") -> RowFailures:
     return RowFailures(repair(read.events, failure_id=read.failure_id, omitted=read.omitted).report, trace_id)
 
 
-def _event_of(row: Mapping[str, Any], run: str) -> FailureEvent | None:
-    """Return the one failure that a row of NeMo Gym 0.7 tells of, or None."""
-    nested = row.get("failure")
-    is_outcome = isinstance(nested, Mapping) and "failure_reason" in nested
-    told = {**row, **nested} if isinstance(nested, Mapping) and is_outcome else dict(row)
+def event_of(row: Mapping[str, Any], *, run: str = "") -> FailureEvent | None:
+    """Return the one failure that a row of NeMo Gym 0.7 tells of by keys of its own, or None; `run` as above."""
+    outcome = _outcome_in(row)
+    told = dict(row) if outcome is None else {**row, **outcome}
     kind, failure_class = (_first(told, (name,)) for name in (_KIND, FAILURE_CLASS))
-    if is_outcome:
+    if outcome is not None:
         boundary = FailureBoundary.ENVIRONMENT if row.get("source") == "environment" else FailureBoundary.COLLECTION
     elif kind is not None:
         boundary = FailureBoundary.RESOURCES_SERVER
@@ -204,6 +205,17 @@ def _event_of(row: Mapping[str, Any], run: str) -> FailureEvent | None:
         }
     )
     return event.model_copy(update={"event_id": _id_of(told, event, run)})
+
+
+def _outcome_in(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what a saved `RolloutFailure` says, or None where the row is none."""
+    nested = row.get("failure")
+    return nested if isinstance(nested, Mapping) and "failure_reason" in nested else None
+
+
+def _has_failed(row: Mapping[str, Any]) -> bool:
+    """Tell whether the failure in the row of NeMo Gym 0.7 is what its rollout ended with."""
+    return bool(row.get("mask_sample") or row.get(FAILURE_CLASS)) or _outcome_in(row) is not None
 
 
 def _id_of(row: Mapping[str, Any], event: FailureEvent, run: str) -> str:

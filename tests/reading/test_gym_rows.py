@@ -59,7 +59,7 @@ def test_any_report_comes_back(report):
 
 def test_a_row_of_nemo_gym_alone():
     """A row that was saved without this package tells of its one failure."""
-    found = only({**FINE, "failure_kind": "judge_failed", "failure_reason": "no answer"})
+    found = only({**FINE, "mask_sample": True, "failure_kind": "judge_failed", "failure_reason": "no answer"})
     assert found.root.failure_kind == "judge_failed"
     assert found.root.boundary is FailureBoundary.RESOURCES_SERVER
 

@@ -103,10 +103,10 @@ class Rollout:
         if report is not None and report.failure_id in events:
             return events[report.failure_id]
         result = value_of(result, "result") or result  # an episode's has one within
-        told = rows.read_row(result).report if isinstance(result, dict) else None
-        if told is None or told.failure_id is None:
+        told = rows.event_of(result) if isinstance(result, dict) else None
+        if told is None:
             return None
-        event = told.events[told.failure_id].model_copy(update={"event_id": new_id()})  # no row has named it yet
+        event = told.model_copy(update={"event_id": new_id()})  # no row has named it yet
         same = [
             one for one in events.values() if (one.boundary, one.failure_kind) == (event.boundary, event.failure_kind)
         ]
