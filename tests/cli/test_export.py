@@ -186,17 +186,25 @@ def test_an_answer_that_refuses_nothing_is_well(command, write, receiver, answer
 @pytest.mark.parametrize(
     ("url", "said"),
     [
-        ("http://127.0.0.1:1", "took nothing"),
         ("127.0.0.1:4318", "is no URL"),
+        ("ftp://127.0.0.1", "is no URL"),
         ("http://me:secret@127.0.0.1", "a URL with a user is not taken"),
     ],
 )
-def test_where_nobody_is(command, write, url, said):
-    """Where nobody takes spans, the command says so in one line and ends with status 5."""
+def test_where_nothing_can_be_sent(command, write, url, said):
+    """What is no address to send to is wrong use: one line that says so, without a secret, and status 2."""
     ended = command("export", "--to", url, write(FAILED))
-    assert (ended.status, ended.output) == (5, "")
+    assert (ended.status, ended.output) == (2, "")
     assert said in ended.errors
     assert "secret" not in ended.errors
+    assert len(ended.errors.splitlines()) == 1
+
+
+def test_where_nobody_is(command, write):
+    """Where nobody takes spans, the command says so in one line and ends with status 5."""
+    ended = command("export", "--to", "http://127.0.0.1:1", write(FAILED))
+    assert (ended.status, ended.output) == (5, "")
+    assert "took nothing" in ended.errors
     assert len(ended.errors.splitlines()) == 1
 
 

@@ -1,5 +1,6 @@
 """What `rows` puts into saved rows."""
 
+import gzip
 import json
 
 import pytest
@@ -91,6 +92,34 @@ def test_rows_that_are_not_there(command, write, tmp_path):
     ended = command("rows", tmp_path / "nowhere.jsonl", write(FAILED))
     assert (ended.status, ended.output) == (2, "")
     assert "No such file" in ended.errors
+
+
+def test_rows_that_are_compressed(command, write, saved, tmp_path):
+    """Compressed rows come out as what they unpack to, told of as those that are not."""
+    plain = saved(FINE, ROW)
+    packed = tmp_path / "rollouts.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert command("rows", packed, write(FAILED)) == command("rows", plain, write(FAILED))
+
+
+def test_compressed_rows_that_were_cut(command, write, saved, tmp_path):
+    """Rows before a cut come out; the cut is named, and an error with `--strict`."""
+    packed = tmp_path / "rollouts.jsonl.gz"
+    packed.write_bytes(gzip.compress(saved(ROW).read_bytes())[:-9])
+    ended = command("rows", "--strict", packed, write(FAILED))
+    assert ended.status == 4
+    assert f"skipped: {packed}: the compressed data ends too soon\n" in ended.errors
+
+
+def test_rows_from_standard_input(command, write, saved):
+    """Rows may come from standard input, if the traces do not."""
+    given = saved(FINE, ROW).read_bytes()
+    assert command("rows", "-", write(FAILED), given=given) == command("rows", saved(FINE, ROW), write(FAILED))
+    ended = command("rows", "-", "-", given=given)
+    assert (ended.status, ended.output) == (2, "")
+    assert "standard input holds rows or traces, not both" in ended.errors
+    ended = command("rows", "-", write(FAILED), given=None)
+    assert (ended.status, ended.errors) == (2, "gym-failures: standard input is closed\n")
 
 
 def test_traces_from_standard_input(command, saved):

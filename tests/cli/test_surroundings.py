@@ -77,11 +77,12 @@ def test_what_a_shell_gives_instead_of_a_file(write):
     assert done.stdout.splitlines()[1:] == ["agent_run_error,agent,1,0", "cancelled,agent,1,1"]
 
 
-@pytest.mark.parametrize("arguments", ["show --jaeger http://[", "export --to http://["])
-def test_what_is_no_url_is_said(command, write, arguments):
-    """A URL that cannot be taken apart is an error of one line."""
-    ended = command(*shlex.split(arguments), write(FAILED))
-    assert ended.status
+@pytest.mark.parametrize("arguments", ["show --jaeger", "count --jaeger", "export --to"])
+@pytest.mark.parametrize("url", ["http://[", "ftp://host", "host:4318"])
+def test_what_is_no_url_is_said(command, write, arguments, url):
+    """What is no URL that can be asked or sent to is wrong use, and an error of one line."""
+    ended = command(*shlex.split(arguments), url, write(FAILED))
+    assert (ended.status, ended.output) == (2, "")
     assert "is no URL" in ended.errors
     assert len(ended.errors.splitlines()) == 1
 

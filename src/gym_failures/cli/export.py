@@ -16,7 +16,6 @@ from gym_failures.cli.files import Files, Strict, files_read, say_skipped, sourc
 from gym_failures.cli.receiver import Receiver, ReceiverError
 from gym_failures.cli.terminal import err, out, plain
 from gym_failures.reading import EventRecord, SpanRecord, Tally
-from gym_failures.reading.log_lines import as_short_span
 from gym_failures.reading.otlp_writing import as_otlp
 from gym_failures.reading.spans import read_spans
 
@@ -44,6 +43,10 @@ def export(
     sent = 0
     try:
         receiver = Receiver(to, os.environ)
+    except ReceiverError as error:
+        err().print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.USAGE) from None
+    try:
         with files_read():
             spans = _completed(read_spans(sources, tallies, every=every))
             while batch := list(islice(spans, limits.SEND_SPANS)):
@@ -62,6 +65,8 @@ def export(
 
 def _completed(spans: Iterator[tuple[str, SpanRecord]]) -> Iterator[SpanRecord]:
     """Yield spans with what a row does not say of itself, and a receiver has to know."""
+    from gym_failures.reading.log_lines import as_short_span  # noqa: PLC0415 - so that what is missing can be named
+
     written: dict[str, int] = {}
     for source, read in spans:
         span = as_short_span(read) if read.is_lost else read

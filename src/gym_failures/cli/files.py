@@ -95,16 +95,12 @@ def read(
 
 def sources_of(files: Sequence[Path] | None, *, jaeger: str | None = None, choice: Choice | None = None) -> list[File]:
     """Return what there is to read; ends the command where that is nothing, or cannot be meant."""
-    console = err()
     try:
         paths = expanded(files or () if jaeger is not None else named(files))
     except NothingThereError as error:
-        console.print(f"gym-failures: {plain(str(error))}", markup=False)
+        err().print(f"gym-failures: {plain(str(error))}", markup=False)
         raise typer.Exit(exits.USAGE) from None
-    if sys.stdin is None and STANDARD_INPUT in paths:
-        console.print("gym-failures: standard input is closed")
-        raise typer.Exit(exits.USAGE)
-    sources: list[File] = [_standard_input() if path == STANDARD_INPUT else _regular(path) for path in paths]
+    sources: list[File] = [standard_input() if path == STANDARD_INPUT else _regular(path) for path in paths]
     if jaeger is not None:
         with files_read():  # What is found may need the disk.
             sources.append(ask(jaeger, choice or Choice()))
@@ -167,5 +163,9 @@ def _regular(path: Path) -> File:
         return path  # Whoever reads it says what is wrong.
 
 
-def _standard_input() -> "BufferedReader":
+def standard_input() -> "BufferedReader":
+    """Return standard input as bytes; ends the command where it is closed."""
+    if sys.stdin is None:
+        err().print("gym-failures: standard input is closed")
+        raise typer.Exit(exits.USAGE)
     return cast("BufferedReader", sys.stdin.buffer)  # typeshed calls it BinaryIO

@@ -42,6 +42,10 @@ def ask(url: str, choice: Choice) -> "Found":
     since = until - limits.JAEGER_LOOKBACK * _SECOND if choice.since is None else choice.since
     try:
         jaeger = _at(url)
+    except JaegerError as error:
+        err().print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.USAGE) from None
+    try:
         services = [name for name in jaeger.services() if is_like(name, choice.services)]
         with _progress(services) as one_by_one:
             found = jaeger.failing(

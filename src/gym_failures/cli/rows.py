@@ -2,17 +2,28 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
 from gym_failures import semconv
-from gym_failures.cli import exits
-from gym_failures.cli.files import Files, Strict, Unit, end, files_read, read
+from gym_failures.cli.files import (
+    STANDARD_INPUT,
+    Files,
+    Strict,
+    Unit,
+    end,
+    files_read,
+    read,
+    say_skipped,
+    standard_input,
+)
 from gym_failures.cli.terminal import err, write_line
-from gym_failures.reading import RebuiltReport
+from gym_failures.reading import RebuiltReport, Tally
+from gym_failures.reading.sources.unpacking import lines_of
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import join_failures, read_row
 
@@ -23,7 +34,7 @@ _JOIN: Final = Path("join")
 def rows(
     saved: Annotated[
         Path,
-        typer.Argument(metavar="ROWS", show_default=False, help="Saved rows, such as rollouts.jsonl."),
+        typer.Argument(metavar="ROWS", show_default=False, help="Saved rows, such as rollouts.jsonl; - is stdin."),
     ],
     files: Files = None,
     *,
@@ -38,13 +49,17 @@ def rows(
     """
     if saved == _JOIN and files and not saved.exists():
         saved, *files = files
+    if saved == STANDARD_INPUT and saved in (files or ()):
+        raise typer.BadParameter("standard input holds rows or traces, not both", param_hint="ROWS")
+    given = standard_input() if saved == STANDARD_INPUT else None
+    tally = Tally()
     with read(files, Unit.ROLLOUT) as reports:
         waiting = _by_rollout(reports)
     number = sum(map(len, waiting.values()))
     told: set[int] = set()
     damaged = of_several = 0
-    with files_read():
-        for line in _lines(saved):
+    with files_read(), nullcontext(given) if given is not None else saved.open("rb") as file:
+        for line in lines_of(file, tally.skip):
             row = _row(line)
             damaged += row is None and bool(line.strip())
             found = () if row is None else _reports_of(row, waiting)
@@ -53,6 +68,7 @@ def rows(
                 line = _with(row, found[0])  # noqa: PLW2901 - it is the same row
             of_several += len(found) > 1
             write_line(line)
+    say_skipped([skip._replace(source=str(saved)) for skip in tally.skipped], tally.skips)
     console = err()
     console.print(f"rows with failures: {len(told)}; rollouts of the traces without a row: {number - len(told)}")
     if of_several:
@@ -60,15 +76,7 @@ def rows(
         console.print(f"gym-failures: rows left as they are, because {said}: {of_several}")
     if damaged:
         console.print(f"gym-failures: lines that are no rows, left as they are: {damaged}")
-    if strict and damaged:
-        raise typer.Exit(exits.SKIPPED)
-    end(reports.skips, strict=strict, failed=False)
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        for line in file:
-            yield line.removesuffix(b"\n")
+    end(reports.skips + damaged + tally.skips, strict=strict, failed=False)
 
 
 def _row(line: bytes) -> dict[str, object] | None:

@@ -7,11 +7,15 @@ file that unpacks to a huge one costs is time, and of memory what whoever reads 
 
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final, Protocol
+from io import BufferedReader, RawIOBase
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gym_failures import limits
 from gym_failures.exceptions import MissingExtraError
 from gym_failures.reading.sources.stream import Complain, Stream
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 GZIP: Final = b"\x1f\x8b"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
@@ -45,6 +49,33 @@ def unpacked(stream: Stream, complain: Complain) -> Stream:
     if start.startswith(ZSTD):
         return Stream(_parts(stream, complain, *_zstd()))
     return stream
+
+
+def lines_of(file: BufferedReader, complain: Complain) -> Iterator[bytes]:
+    """Yield the lines of a file, without their ends, unpacked where it is compressed; raises as above.
+
+    A line is in memory as a whole, whatever its length.
+    """
+    parts = Stream(iter(lambda: file.read(limits.READ_BLOCK), b""))
+    with BufferedReader(_Readable(unpacked(parts, complain)), limits.READ_BLOCK) as lines:
+        for line in lines:
+            yield line.removesuffix(b"\n")
+
+
+class _Readable(RawIOBase):
+    """A stream as a file."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: "WriteableBuffer", /) -> int:
+        room = memoryview(buffer)
+        part = self._stream.read(len(room))
+        room[: len(part)] = part
+        return len(part)
 
 
 def message(packed: bytes) -> bytes | None:
