@@ -14,6 +14,7 @@ from gym_failures.demo.run import run
 from gym_failures.demo.wire import replies
 from gym_failures.reading import SpanKind, read_files, read_reports
 from gym_failures.reading.sources.jaeger import Jaeger as Source
+from gym_failures.reading.sources.jaeger_grpc import JaegerGrpc
 
 TOP = "collection"
 FAILED = 28
@@ -134,21 +135,63 @@ def stored(folder, trace_id):
     return found
 
 
-def test_a_search_by_bisection_gives_the_reports_of_the_files(ran, eventually):
+APIS = {"by http": lambda jaeger: Source(jaeger.url, most=7), "by grpc": lambda jaeger: by_grpc(jaeger, most=7)}
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+def test_a_search_by_bisection_gives_the_reports_of_the_files(ran, eventually, api):
     """Asked for few traces at a time, Jaeger gives all that failed, and they tell what the files tell."""
     jaeger, folder, failed = ran
-    asked = Source(jaeger.url, most=7)
-    services = [path.stem for path in (folder / "spans").glob("*.jsonl")]
-
-    def told():
-        found = asked.failing(services, since_ns=time.time_ns() - 3_600 * 10**9, until_ns=time.time_ns())
-        assert not found.full
-        reports = {report.trace_id: report for report in read_reports(found, by="trace")}
-        return {trace_id: reports[trace_id].report for trace_id in wanted if trace_id in reports}
-
+    asked = api(jaeger)
     wanted = {
         report.trace_id: report.report
         for report in read_files((folder / "spans").glob("*.jsonl"))
         if report.trace_id in {found.trace_id for found in failed}
     }
+
+    def told():
+        reports = {report.trace_id: report for report in searched(asked, folder)}
+        return {trace_id: reports[trace_id].report for trace_id in wanted if trace_id in reports}
+
     eventually(told, wanted)
+
+
+def test_both_apis_give_the_same_reports(ran, eventually):
+    """Whatever is asked for, and by whichever API, the reports of a run are the same."""
+    jaeger, folder, _ = ran
+    one, other = Source(jaeger.url), by_grpc(jaeger)
+    eventually(lambda: set(other.services()) >= services(folder), True)  # noqa: FBT003 - what is compared
+    assert sorted(one.services()) == sorted(other.services())
+    for tags in (
+        None,
+        {"failure.kind": "provider_unavailable"},
+        {"failure.boundary": "sandbox"},
+        {"failure.kind": "x"},
+    ):
+        eventually(
+            lambda tags=tags: (
+                {report.trace_id: report.report for report in searched(one, folder, tags)}
+                == {report.trace_id: report.report for report in searched(other, folder, tags)}
+            ),
+            True,  # noqa: FBT003 - as above
+        )
+    assert searched(other, folder, {"failure.kind": "provider_unavailable"}) != []
+    assert searched(other, folder, {"failure.kind": "x"}) == []
+
+
+def by_grpc(jaeger, **said):
+    """Return what asks a Jaeger by gRPC."""
+    return JaegerGrpc(f"grpc://{jaeger.query_grpc}", **said)
+
+
+def services(folder):
+    """Return the names of the services of a run."""
+    return {path.stem for path in (folder / "spans").glob("*.jsonl")}
+
+
+def searched(asked, folder, tags=None):
+    """Return the reports of the last hour that a search gives of the services of a run."""
+    now = time.time_ns()
+    found = asked.failing(services(folder), since_ns=now - 3_600 * 10**9, until_ns=now, tags=tags)
+    assert not found.full
+    return read_reports(found, by="trace")
