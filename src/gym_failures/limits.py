@@ -38,6 +38,9 @@ KIND_LENGTH_LOGGED: Final = 128
 
 # --- Header and attributes. What is encoded stays within what is decoded. ---------------------------------------------
 
+OWN_ID_LENGTH: Final = 32
+"""Length of an id that is made here, in characters; a UUID (RFC 9562) in hex."""
+
 WIRE_ID_LENGTH: Final = 128
 """Longest event id, cause id and kind on the wire and in attributes, in characters (the shortest has 1); as in the
 records, for the fields that they leave open too."""

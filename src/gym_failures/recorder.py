@@ -17,6 +17,8 @@ from gym_failures.config import Config, ConfigError
 from gym_failures.guard import Guard, warn_once
 from gym_failures.privacy import reason_policy, shortened
 from gym_failures.records import FailureEvent
+from gym_failures.room import keeps_events, room_on
+from gym_failures.text import cut
 
 _SAMPLED: Final = int(TraceFlags.SAMPLED)
 
@@ -157,21 +159,29 @@ class FailureRecorder:
     ) -> bool:
         target = span if span is not None and span.is_recording() else request_span
         if target is not None and target.is_recording():
-            if _has_room(target):
-                target.add_event(semconv.EVENT_NAME, self._attributes(event, origin, late=late))
+            room = room_on(target)
+            if room is not None:
+                target.add_event(semconv.EVENT_NAME, self._attributes(event, origin, late=late, room=room.text))
                 return True
-            if short_spans is None or short_spans.may_open_for(event):
-                return self._on_a_short_span(self._attributes(event, origin, late=late), target)
-            return False
+            return self._on_a_short_span(event, origin, target, late=late, short_spans=short_spans)
         for ended in (span, request_span):
             # A span that has ended but was sampled: what happens after it still belongs to its trace.
             if ended is not None and (context := ended.get_span_context()).is_valid and context.trace_flags.sampled:
-                if short_spans is None or short_spans.may_open_for(event):
-                    return self._on_a_short_span(self._attributes(event, origin, late=late), ended, ended=True)
-                return False
+                return self._on_a_short_span(event, origin, ended, late=late, short_spans=short_spans, ended=True)
         return False
 
-    def _on_a_short_span(self, attributes: dict[str, str | int | bool], parent: Span, *, ended: bool = False) -> bool:
+    def _on_a_short_span(  # noqa: PLR0913 - what `write` was given
+        self,
+        event: FailureEvent,
+        origin: str,
+        parent: Span,
+        *,
+        late: bool,
+        short_spans: ShortSpans | None,
+        ended: bool = False,
+    ) -> bool:
+        if not keeps_events(parent) or (short_spans is not None and not short_spans.may_open_for(event)):
+            return False
         context = parent.get_span_context()
         short = self.tracer.start_span(
             semconv.OVERFLOW_SPAN_NAME,
@@ -180,14 +190,21 @@ class FailureRecorder:
         )
         if not short.is_recording():
             return False
-        short.add_event(semconv.EVENT_NAME, attributes)
+        room = room_on(short)
+        if room is not None:
+            short.add_event(semconv.EVENT_NAME, self._attributes(event, origin, late=late, room=room.text))
         short.end()
-        return True
+        return room is not None
 
-    def _attributes(self, event: FailureEvent, origin: str, *, late: bool) -> dict[str, str | int | bool]:
+    def _attributes(
+        self, event: FailureEvent, origin: str, *, late: bool, room: int | None = None
+    ) -> dict[str, str | int | bool]:
+        """Return what is written of `event`, with texts of at most `room` characters; None for any length."""
         root = event.cause_id is None if origin == semconv.ORIGIN_LOCAL else None
         if self._policy is not None:
             event = shortened(event, self._policy)
+        if room is not None:
+            event = shortened(event, lambda text: cut(text, room))
         return to_attributes(event, origin=origin, root=root, late=late)
 
     def _line(
@@ -238,20 +255,6 @@ def _rollout_of(span: Span | None) -> str | None:
     """Return the rollout that a span names; only the SDK's own can be asked."""
     rollout = (getattr(span, "attributes", None) or {}).get(semconv.NEMO_GYM_ROLLOUT_ID)
     return rollout if isinstance(rollout, str) else None
-
-
-def _has_room(span: Span) -> bool:
-    """Tell whether `span` may hold one more event, or whether further failures go on spans of their own.
-
-    What the SDK keeps these things in is public nowhere but as a copy of all events, which is the second choice.
-    """
-    room = limits.EVENTS_PER_SPAN
-    try:
-        held = len(span._events)  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-        bound = span._limits.max_events  # type: ignore[attr-defined]  # noqa: SLF001 - see above
-    except AttributeError:
-        return len(getattr(span, "events", ())) < room
-    return held < room and (bound is None or held < bound)
 
 
 _default: FailureRecorder | None = None

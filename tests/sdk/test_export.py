@@ -1,20 +1,26 @@
 """What the SDK's limits and exporters do to a failure, and that nothing else suffers for it."""
 
+import json
+
 import pytest
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.trace import Span
 
+from gym_failures import guard, semconv
 from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
 from gym_failures.recording import record_failure
 from gym_failures.records import FailureEvent
 from gym_failures.testing import Telemetry
+from gym_failures.text import cut
 
 
-def test_value_length_limit_cuts_reasons_and_never_links() -> None:
+@pytest.mark.parametrize("events", [None, 1], ids=["on one span", "on short spans"])
+def test_value_length_limit_cuts_reasons_and_never_links(events: int | None) -> None:
     """With a value length limit of 40, a reason is cut and marked so, and ids and links read back whole."""
-    with Telemetry(span_limits=SpanLimits(max_span_attribute_length=40, max_attribute_length=40)) as telemetry:
+    lengths = SpanLimits(max_span_attribute_length=40, max_attribute_length=40, max_events=events)
+    with Telemetry(span_limits=lengths) as telemetry:
         with telemetry.span("work"), FailureLog() as log:
             error = FailureError("agent_run_error", boundary="agent", reason="r" * 500)
             error.__cause__ = FailureError("provider_oom_killed", boundary="sandbox", reason="s" * 500)
@@ -26,7 +32,8 @@ def test_value_length_limit_cuts_reasons_and_never_links() -> None:
     assert rebuilt.missing_causes == ()
     for event_id, event in rebuilt.report.events.items():
         assert event.cause_id == wire.events[event_id].cause_id
-        assert event.failure_reason == wire.events[event_id].failure_reason[:40]
+        assert event.failure_reason == cut(wire.events[event_id].failure_reason, 40)
+    assert set(rebuilt.cut) == {event_id for event_id, event in wire.events.items() if event.failure_reason}
 
 
 def test_limit_that_cuts_ids_makes_no_false_link() -> None:
@@ -39,6 +46,46 @@ def test_limit_that_cuts_ids_makes_no_false_link() -> None:
         (rebuilt,) = telemetry.reports()
     for event in rebuilt.report.events.values():
         assert event.cause_id is None or event.cause_id in rebuilt.report.events
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [SpanLimits(max_attribute_length=31), SpanLimits(max_span_attribute_length=31)],
+    ids=["of events and spans", "of spans"],
+)
+def test_limit_that_cuts_ids_is_warned_about(
+    lengths: SpanLimits, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the SDK cuts ids there is one warning that names the variables, however many failures come."""
+    monkeypatch.setattr(guard, "_said", {})
+    with Telemetry(span_limits=lengths) as telemetry:
+        for _ in range(3):
+            with telemetry.span("work"), FailureLog() as log:
+                log.fail(FailureError("agent_run_error", boundary="agent"))
+    (said,) = (record.getMessage() for record in caplog.records if record.name == guard.__name__)
+    assert "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT or OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT" in said
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["on an open span", "on one that has ended"])
+@pytest.mark.parametrize(
+    "lost",
+    [SpanLimits(max_events=0), SpanLimits(max_event_attributes=2), SpanLimits(max_attribute_length=0)],
+    ids=["no events", "no attributes of events", "no text"],
+)
+def test_where_spans_keep_no_failure_each_is_a_line(
+    lost: SpanLimits, *, ended: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With limits that leave nothing of an event, failures go to the log, and no short spans come for nothing."""
+    with Telemetry(span_limits=lost) as telemetry:
+        with telemetry.span("work") as span:
+            if ended:
+                span.end()
+            for _ in range(3):
+                record_failure(ValueError("x"), boundary="model", span=span)
+        assert [span.name for span in telemetry.spans()] == ["work"]
+        assert telemetry.count() == 3
+    lines = [record.getMessage() for record in caplog.records if record.name == semconv.LOGGER_FAILURES]
+    assert [json.loads(line)["failure.reason"] for line in lines] == ["x"] * 3
 
 
 def test_low_attribute_limit_keeps_kind_and_id() -> None:

@@ -54,7 +54,8 @@ class RebuiltReport:
     services: Mapping[str, str]
     """The service that observed an event, by the event's id; only what its own process told."""
     cut: tuple[str, ...]
-    """Events whose best copy lacks an attribute or the end of a text."""
+    """Events whose best copy lacks an attribute or the end of a text, as far as counts and marks tell: a limit on the
+    length of values leaves no mark where it is below 14 characters, or is not the SDK's."""
     times: Mapping[str, int]
     """When an event was recorded, in nanoseconds since the epoch, by the event's id; 0 where no span says."""
 

@@ -13,9 +13,6 @@ from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigErr
 from gym_failures.enabling.process import Process
 from gym_failures.kinds import FailureBoundary
 
-_ID: Final = 32
-"""Length of an id of ours, in characters: a UUID in hex."""
-
 _LENGTHS: Final = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
 _COUNTS: Final = ("OTEL_ATTRIBUTE_COUNT_LIMIT", "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT")
 _EVENTS: Final = "OTEL_SPAN_EVENT_COUNT_LIMIT"
@@ -100,7 +97,7 @@ def _limits(said: Mapping[str, str]) -> Iterator[Finding]:
         length = _number(said.get(name))
         if length is None:
             continue
-        if length < _ID:
+        if length < limits.OWN_ID_LENGTH:
             yield problem(
                 name,
                 f"is {said[name]}: ids are cut, and failures cannot be linked",
