@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gym_failures import limits
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.marks import mark_of
+from gym_failures.marks import last_mark_of
 from gym_failures.records import FailureDetails, FailureEvent, SdkErrorDetails
 from gym_failures.text import clean, cut
 
@@ -142,8 +142,8 @@ class FailureError(Exception):
 
     @property
     def event_id(self) -> str | None:
-        """The id of the record that was made of this error; None before the first."""
-        mark = mark_of(self)
+        """The id of the record that was made of this error, the last one; None before the first."""
+        mark = last_mark_of(self)
         return None if mark is None else mark.events[0].event_id
 
     def __str__(self) -> str:

@@ -39,6 +39,11 @@ def new_id() -> str:
     return _source()
 
 
+def source_in_force() -> Callable[[], str]:
+    """Return where identifiers come from now: another source may give again those of one before."""
+    return _source
+
+
 @contextmanager
 def id_source(source: Callable[[], str]) -> Iterator[None]:
     """Take identifiers from `source` within the block; for tests, process-wide, not for concurrent use."""

@@ -7,6 +7,7 @@ may have attributes that raise, or that are not what they seem.
 import json
 from typing import Any, Final
 
+from gym_failures.ids import source_in_force
 from gym_failures.records import FailureEvent
 from gym_failures.semconv import EXCEPTION_MARK
 
@@ -42,10 +43,10 @@ class Mark:
     its owner was in another process. `number` is None unless it was left where there was neither a log nor a trace:
     blocks of `observe` that began before have lower numbers, and later ones higher. Marks travel with the exception
     through copy, and through pickle as text, so that a process without this package can unpickle the exception as
-    before.
+    before. `source` is where its own ids came from.
     """
 
-    __slots__ = ("events", "is_ours", "number", "owner")
+    __slots__ = ("events", "is_ours", "number", "owner", "source")
 
     def __init__(self, events: tuple[FailureEvent, ...], owner: str | None = None, *, is_ours: bool = True) -> None:
         """Hold at least one event."""
@@ -53,6 +54,7 @@ class Mark:
         self.owner = owner
         self.is_ours = is_ours
         self.number: int | None = None
+        self.source = source_in_force()
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         """Pickle as text; as none at all where the events have no JSON, for the exception must get through."""
@@ -65,7 +67,9 @@ class Mark:
 
     def __deepcopy__(self, memo: dict[int, object]) -> "Mark":
         """Share the events, which never change."""
-        return Mark(self.events, self.owner, is_ours=self.is_ours)
+        copied = Mark(self.events, self.owner, is_ours=self.is_ours)
+        copied.source = self.source
+        return copied
 
     @classmethod
     def of_text(cls, text: str) -> "Mark | None":
@@ -80,7 +84,19 @@ class Mark:
 
 
 def mark_of(error: BaseException) -> Mark | None:
-    """Return the mark on `error`, or None."""
+    """Return the mark on `error`, or None.
+
+    A record that was made with another source of ids, as in a test before this one, is no record here: what it names
+    may by now be called otherwise, and something else be called so.
+    """
+    mark = last_mark_of(error)
+    if mark is None or mark.source is source_in_force() or mark.owner is None or mark.owner == REMOTE:
+        return mark
+    return None
+
+
+def last_mark_of(error: BaseException) -> Mark | None:
+    """Return the mark on `error` wherever its ids came from, or None."""
     fields = _fields_of(error)
     mark = fields.get(EXCEPTION_MARK)
     if type(mark) is str:  # it came out of pickle

@@ -46,7 +46,8 @@ class Telemetry:
     """Spans and metrics in memory, and a recorder that writes to them, in force within a `with` block.
 
     Ids count up from 1, times step by one millisecond, and an internal error of gym-failures is raised instead of
-    reported. The process's global providers are left alone.
+    reported. The process's global providers are left alone. What was recorded in a block before is forgotten, so an
+    exception that a module makes once is recorded in each.
     """
 
     def __init__(
