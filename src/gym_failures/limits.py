@@ -296,6 +296,10 @@ TREE_DEPTH: Final = 16
 TREE_REASON: Final = 200
 """Longest reason in a tree, in characters; ours, about two lines of a screen."""
 
+UNKNOWN_TIME: Final = 946_684_800 * 10**9
+"""When something is said to have been that is sent and tells no time, in nanoseconds since the epoch; ours, 2000-01-01:
+the same each time, because stores know a span by its time too, and no time of a run."""
+
 SEND_SPANS: Final = 512
 """Spans that are sent at once, in spans; as many as the SDK's own batches have."""
 

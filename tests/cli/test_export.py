@@ -99,20 +99,60 @@ def test_many_spans_are_sent_in_parts(command, write, receiver):
 
 
 def test_a_row_becomes_a_span_that_is_counted(command, tmp_path, receiver):
-    """A row is sent as a span with stable ids, at the time of its file, and its failures as what a Collector counts."""
+    """A row is sent as a span with stable ids and a stable time, and its failures as what a Collector counts."""
     report = FailureReport(events={"m": failure("m"), "a": failure("a", "m")}, failure_id="a")
     path = tmp_path / "rollouts.jsonl"
     path.write_text(json.dumps(with_failures({"_ng_task_index": 3, "_ng_rollout_index": 1}, report)))
-    os.utime(path, ns=(7_000, 7_000))
     for _ in range(2):
         assert command("export", "--to", receiver.url, path).status == 0
     one, other = receiver.spans
     assert one == other
-    assert (one.service, one.start_ns, one.end_ns) == ("rollouts", 7_000, 7_000)
+    assert (one.service, one.start_ns, one.end_ns) == ("rollouts", *[limits.UNKNOWN_TIME] * 2)
     assert [event.attributes[semconv.FAILURE_ORIGIN] for event in one.events] == ["local", "local"]
     assert [event.attributes[semconv.FAILURE_ROOT] for event in one.events] == [True, False]
     (sent,) = read_reports(receiver.requests[0][2], by="rollout")
     assert (sent.key, sent.report) == ("3-1", report)
+
+
+ALONE = {"_ng_task_index": 3, "_ng_rollout_index": 1, "_ng_failure_class": "agent_run_error"}
+
+
+def test_a_file_that_grows_is_sent_again(command, tmp_path, receiver):
+    """A row is the same span however often its file was written to since, and so is one from standard input."""
+    path = tmp_path / "rollouts.jsonl"
+    text = json.dumps(ALONE) + "\n"
+    for number in range(3):
+        path.write_text(text + json.dumps({**ALONE, "_ng_task_index": 4}) * (number > 0))
+        os.utime(path, ns=(number, number))
+        assert command("export", "--to", receiver.url, path).status == 0
+    assert len({(span.span_id, span.start_ns) for span in receiver.spans}) == 2
+    for _ in range(2):
+        assert command("export", "--to", receiver.url, "-", given=text.encode()).status == 0
+    *_, one, other = receiver.spans
+    assert one == other
+
+
+ROW_TIMES = {
+    "its response's": ({"response": {"created_at": 1_700_000_000.5}}, (), 1_700_000_000 * 10**9),
+    "none": ({"response": {"created_at": "now"}}, (), limits.UNKNOWN_TIME),
+    "one that cannot be": ({"response": {"created_at": 1e300}}, (), limits.UNKNOWN_TIME),
+    "not a number": ({"response": {"created_at": float("nan")}}, (), limits.UNKNOWN_TIME),
+    "one that is given": ({}, ("--at", "2026-05-01"), 1_777_593_600 * 10**9),
+}
+
+
+@pytest.mark.parametrize(("more", "options", "expected"), ROW_TIMES.values(), ids=ROW_TIMES)
+def test_when_a_row_is_said_to_have_been(command, receiver, more, options, expected):
+    """A row whose failures tell no time is at that of its response, else where one says, else always the same."""
+    row = json.dumps(ALONE | more).encode()
+    assert command("export", "--to", receiver.url, *options, "-", given=row).status == 0
+    (span,) = receiver.spans
+    assert (span.start_ns, span.end_ns, span.events[0].time_ns) == (expected, expected, expected)
+
+
+def test_a_time_that_is_none(command, write, receiver):
+    """A time before 1970 is wrong use: spans have none."""
+    assert command("export", "--to", receiver.url, "--at", "1969-12-31", write(FAILED)).status == 2
 
 
 def test_a_line_of_a_log_becomes_a_short_span(command, tmp_path, receiver):

@@ -1,7 +1,6 @@
 """`gym-failures export`: stored spans or rows to where they can be looked at and counted."""
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -15,6 +14,7 @@ from gym_failures.cli import exits
 from gym_failures.cli.files import Files, Strict, files_read, say_skipped, sources_of
 from gym_failures.cli.receiver import Receiver, ReceiverError
 from gym_failures.cli.terminal import err, out, plain
+from gym_failures.cli.times import moment
 from gym_failures.reading import EventRecord, SpanRecord, Tally
 from gym_failures.reading.otlp_writing import as_otlp
 from gym_failures.reading.spans import read_spans
@@ -28,6 +28,12 @@ def export(
             metavar="URL", help="Where to send. [default: as OTEL_EXPORTER_OTLP_ENDPOINT says, http://localhost:4318]"
         ),
     ] = None,
+    at: Annotated[
+        int | None,
+        typer.Option(
+            metavar="TIME", parser=moment, help="When that was which tells no time, as some rows. [default: 2000-01-01]"
+        ),
+    ] = None,
     *,
     every: Annotated[bool, typer.Option("--all", help="Send traces without failures too.")] = False,
     strict: Strict = False,
@@ -35,8 +41,11 @@ def export(
     """Send the stored traces in which anything failed to a Collector or to Jaeger, by OTLP over HTTP.
 
     Ids and times are those that are stored, so what is sent twice is there once. A row of a rollout becomes a span with
-    an id made of what it says, at the time that its failures tell, or when its file was written.
+    an id made of what it says, at the time that its failures or its response tell.
     """
+    unknown = limits.UNKNOWN_TIME if at is None else at
+    if unknown <= 0:
+        raise typer.BadParameter("a time before 1970 is none", param_hint="--at")
     sources = {str(one) if isinstance(one, Path) else "standard input": one for one in sources_of(files)}
     tallies = {name: Tally() for name in sources}
     traces: set[str] = set()
@@ -48,7 +57,7 @@ def export(
         raise typer.Exit(exits.USAGE) from None
     try:
         with files_read():
-            spans = _completed(read_spans(sources, tallies, every=every))
+            spans = _completed(read_spans(sources, tallies, every=every), unknown)
             while batch := list(islice(spans, limits.SEND_SPANS)):
                 receiver.send(as_otlp(batch))
                 sent += len(batch)
@@ -63,17 +72,13 @@ def export(
         raise typer.Exit(exits.SKIPPED)
 
 
-def _completed(spans: Iterator[tuple[str, SpanRecord]]) -> Iterator[SpanRecord]:
+def _completed(spans: Iterator[tuple[str, SpanRecord]], unknown: int) -> Iterator[SpanRecord]:
     """Yield spans with what a row does not say of itself, and a receiver has to know."""
     from gym_failures.reading.log_lines import as_short_span  # noqa: PLC0415 - so that what is missing can be named
 
-    written: dict[str, int] = {}
-    for source, read in spans:
+    for _, read in spans:
         span = as_short_span(read) if read.is_lost else read
-        if source not in written:
-            path = Path(source)
-            written[source] = path.stat().st_mtime_ns if path.is_file() else time.time_ns()
-        start_ns = span.start_ns or written[source]
+        start_ns = span.start_ns or unknown
         yield replace(
             span,
             start_ns=start_ns,

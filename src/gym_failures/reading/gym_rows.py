@@ -1,12 +1,14 @@
 """Saved rows of NeMo Gym's rollouts, to spans: each row that tells of failures becomes one span that tells of them.
 
 Whatever reads spans can so read rows. The span is no request's; its ids are made of what the row says, so that reading
-a row twice gives the same span. Times are those that ids of failures begin with.
+a row twice gives the same span. Times are those that ids of failures begin with; the span of a row whose failures have
+no such ids is at the time that its response names.
 """
 
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import Any, Final
 
 from gym_failures import ids, limits, semconv
@@ -22,6 +24,8 @@ from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
 SERVICE: Final = "rollouts"
 """The service that rows are said to come from."""
 
+_SECOND: Final = 10**9
+"""In nanoseconds."""
 _MARKS: Final = (b'"_ng_', b'"failure_kind"', b'"failure_reason"')
 """What is in every row; a line without has nothing to tell."""
 _TELLING: Final = (b'"_ng_failure', b'"failure_')
@@ -86,13 +90,22 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
         span_id=digest[-2 * SPAN_ID_SIZE :],
         name=ROW_SPAN_NAME,
         service=SERVICE,
-        start_ns=min(known, default=0),
-        end_ns=max(known, default=0),
+        start_ns=min(known, default=_created(row)),
+        end_ns=max(known, default=_created(row)),
         status=SpanStatus.UNSET if report.failure_id is None else SpanStatus.ERROR,
         attributes=attributes,
         events=[_told(event, time_ns) for event, time_ns in zip(report.events.values(), times, strict=True)],
         resource={"service.name": SERVICE},
     )
+
+
+def _created(row: Mapping[str, Any]) -> int:
+    """Return when the response of a row was created, by its whole seconds; 0 where none says."""
+    response = row.get("response")
+    seconds = response.get("created_at") if isinstance(response, Mapping) else None
+    if not isinstance(seconds, int | float) or not isfinite(seconds):
+        return 0
+    return nanoseconds(int(seconds) * _SECOND)
 
 
 def _told(event: FailureEvent, time_ns: int) -> EventRecord:
