@@ -1,72 +1,64 @@
-"""The examples of every command's help, typed into a shell."""
+"""The examples of every command's help, and the lines of the command on every page, typed into a shell."""
 
-import gzip
-import os
-import subprocess
-import sys
-import time
+import re
 from pathlib import Path
 
 import pytest
 
-from gym_failures.cli.app import EXAMPLE, app
-from gym_failures.kinds import FailureBoundary
-from tests import jaeger
-from tests.spans import failure, server, told
-from tests.stored import as_line
+from gym_failures.cli.app import app
+from tests.typed import world
 
-COMMAND = Path(sys.executable).with_name("gym-failures")
-ELSEWHERE = (
-    "gym-failures demo",
-    "gym-failures doctor",
-    "gym-failures export",
-    "gym-failures report",
-    "gym-failures rows",
-    "gym-failures run",
-    "--follow",
-    "curl",
-)
-"""Examples that start servers, ask one, write a page, or do not end; they have tests of their own."""
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "collector-config" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+HELP = [
+    line.strip()
+    for registered in app.registered_commands
+    for line in (registered.epilog or "").splitlines()
+    if "gym-failures" in line
+]
+SHOWN = [
+    line.strip()
+    for page in PAGES
+    for line in re.findall(r"^ {4,}((?:\w+=\S+ )*gym-failures .*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+]
+LINES = [line for line in dict.fromkeys([*HELP, *SHOWN]) if not line.startswith("gym-failures demo")]
+"""The demo's own tests type that."""
 
-
-def examples():
-    """Return the examples that are run here."""
-    return [
-        line.strip()
-        for registered in app.registered_commands
-        for line in (registered.epilog or "").splitlines()
-        if "gym-failures" in line and not any(start in line for start in ELSEWHERE)
-    ]
+PRINTS = {
+    "gym-failures run -- gym": " eval run | env start ",
+    "gym-failures run -- python": "my app",
+    "gym-failures doctor": "problem",
+}
+"""What a line prints, by what is in it; any other prints the failure that it finds."""
+SAYS = re.compile(r"((gym-failures: reading .*|wrote .*: 1 failed, 0 recovered|rows with failures: 1; .*: 0)\n)*")
+"""What a line that goes well may say on standard error."""
 
 
 @pytest.fixture
-def world(tmp_path):
-    """Give a folder with files of all the names that examples have, and a Jaeger."""
-    now = time.time_ns()
-    refused = failure("m", kind="provider_unavailable", boundary=FailureBoundary.MODEL)
-    span = server(2, None, told(refused, at=now), told(failure("a", "m"), at=now), own="a", rollout="r07")
-    line = as_line(span) + "\n"
-    for folder in ("traces", "before", "after"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "before" / "fine.jsonl").write_text("")
-    for name in ("agent.jsonl", "model.jsonl", "traces/1.jsonl", "traces/2.jsonl", "after/1.jsonl"):
-        (tmp_path / name).write_text(line)
-    (tmp_path / "reply.txt").write_text(f"HTTP/1.1 500 No\nGym-Failure-Report: {EXAMPLE}\n\n{{}}\n")
-    (tmp_path / "traces.jsonl.gz").write_bytes(gzip.compress(line.encode()))
-    with jaeger.served(jaeger.trace(7, kind="agent_run_error", start=now // 1_000)) as store:
-        yield tmp_path, {"http://localhost:16686": store.url}
+def typing(tmp_path):
+    """Give a world to type in."""
+    with world(tmp_path) as typing:
+        yield typing
 
 
-@pytest.mark.parametrize("example", examples())
-def test_an_example_does_what_it_shows(world, example):
-    """Each example ends well, complains of nothing, and prints a failure; ports are those of this machine."""
-    folder, urls = world
-    for url, real in urls.items():
-        example = example.replace(url, real)
-    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["/bin/sh", "-ec", example],
-        cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "agent_run_error" in done.stdout
+@pytest.mark.parametrize("line", [line for line in LINES if "--follow" not in line])
+def test_a_line_does_what_it_shows(typing, line):
+    """Each line ends well, complains of nothing, and prints or writes a failure; ports are those of this machine."""
+    done = typing.type(line)
+    assert done.returncode == 0
+    assert SAYS.fullmatch(done.stderr)
+    wanted = next((prints for part, prints in PRINTS.items() if part in line), "agent_run_error|provider_unavailable")
+    assert re.search(wanted, done.stdout)
+
+
+@pytest.mark.parametrize("line", [line for line in LINES if "--follow" in line])
+def test_a_line_that_goes_on_shows_what_is_there(typing, line):
+    """A line that follows shows the failure that is there, and Ctrl-C ends it well."""
+    assert typing.follow(line, "agent_run_error") == 0
+
+
+def test_every_command_has_a_line():
+    """No command is without an example, and the pages have lines that their commands' help has not."""
+    names = {registered.name or registered.callback.__name__ for registered in app.registered_commands}
+    assert {name for name in names if any(f"gym-failures {name}" in line for line in HELP)} == names
+    assert len({*SHOWN} - {*HELP}) > 5

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.conftest import COMMAND, call
+from tests.demo.conftest import COMMAND
 
 pytestmark = pytest.mark.timeout(300)  # the demo may have to be run first
 
 PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "ask-what-failed-in-a-run.md").read_text(encoding="utf-8")
 RUN = [line for text in re.findall(r"^```sh\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE) for line in text.splitlines()]
-READ = re.findall(r"^ {4}(gym-failures .*)$", PAGE, re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", RUN)
@@ -27,17 +26,3 @@ def test_lines_of_shell(demo, tmp_path, line):
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stdout.strip()
-
-
-@pytest.mark.parametrize("line", READ)
-def test_lines_that_are_only_shown(line):
-    """Each line that needs a server, or does not end, names a command and options that there are."""
-    name = line.split()[1]
-    shown = call(name, "--help")
-    assert shown.returncode == 0
-    assert set(re.findall(r"--[a-z-]+", line)) <= set(re.findall(r"--[a-z-]+", shown.stdout))
-
-
-def test_every_question_has_a_line():
-    """The page has lines of both kinds."""
-    assert len(RUN) > len(READ) > 5

@@ -1,6 +1,8 @@
 """A program that knows nothing of tracing is traced, and is not changed by it."""
 
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +10,7 @@ from gym_failures.header import decode_report
 from gym_failures.reading import read_files
 from tests.run.programs import PROGRAMS, files, hooked, ran, resources, surroundings
 
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "enable-tracing-in-gym-servers.md"
 ROUND_TRIP = PROGRAMS / "round_trip.py"
 CONFIGURATION = """\
 head_server:
@@ -149,6 +152,20 @@ def test_what_the_user_says_of_a_process_is_kept(tmp_path):
     ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, OTEL_RESOURCE_ATTRIBUTES=said, **SERVER)).told()
     for resource in resources(tmp_path):
         assert resource.items() >= {**given, "service.name": "night/policy_model"}.items()
+
+
+def test_the_line_of_the_page(tmp_path):
+    """What the page on enabling has in a program of one's own traces a server under the name that it gives."""
+    (line,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"{line}\nimport asyncio, sys\nsys.path.insert(0, {str(PROGRAMS)!r})\n"
+        "import round_trip\nasyncio.run(round_trip.main())\n"
+    )
+    told = ran(sys.executable, program, env=surroundings(GYM_FAILURES_TRACES=str(tmp_path / "traces"))).told()
+    report = decode_report(told["report"])
+    assert report.events[report.failure_id].operation == "nemo-gym/my_model GET /fail"
+    assert report.events[report.failure_id].boundary.value == "model"
 
 
 def test_in_a_program_of_ones_own(tmp_path):
