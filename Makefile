@@ -110,6 +110,7 @@ matrix: wheel ## Test the wheel without extras, on the oldest versions, and on t
 
 .PHONY: bench
 bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a promised ratio does not hold
+	$(UV) pip install --quiet --python .venv --constraint constraints.txt --group bench
 	set -e; for bench in $(filter-out $(LONG_BENCHES),$(wildcard benchmarks/bench_*.py)); do $(BIN)/python $$bench; done
 
 .PHONY: bench-long
@@ -127,7 +128,7 @@ GYM := nemo-gym[telemetry]==0.7.0
 
 .PHONY: constraints
 constraints: $(STAMP) ## Pin the newest versions for development, the oldest supported for the matrix, and NeMo Gym's
-	$(COMPILE) --all-extras --group dev --output-file constraints.txt
+	$(COMPILE) --all-extras --group dev --group bench --output-file constraints.txt
 	$(COMPILE) $(OLDEST_EXTRAS:%=--extra %) --group test --group hosts --resolution lowest-direct \
 		--output-file constraints-oldest.txt
 	echo '$(GYM)' | $(UV) pip compile - pyproject.toml --quiet --python-version 3.13.14 --no-annotate --no-emit-index-url \

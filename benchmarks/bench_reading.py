@@ -9,7 +9,7 @@ whatever else the machine does. Reading may take three times as long as the byte
 and an eighth of what DuckDB's `read_json` takes for the same answer (a quarter where each line is one span, which is
 what DuckDB reads best); rebuilding has to be linear. DuckDB, from the dependency group `bench`, is asked for all that
 reports are made of: the spans of the traces that failed. Its query is the fastest of several that were tried: it leaves
-as JSON what it need not look into. Exits with 1 when a budget is missed. Run it as a script.
+as JSON what it need not look into. Exits with 1 when a budget is missed. `make bench` installs it and runs this.
 """
 
 import json
@@ -22,6 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
+import duckdb
 import orjson
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
@@ -34,11 +35,6 @@ from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
 from gym_failures.reading import from_readable_span, read_reports, rebuild
 from gym_failures.records import FailureEvent
-
-try:
-    import duckdb
-except ModuleNotFoundError:
-    duckdb = None
 
 
 class Layout(NamedTuple):
@@ -178,12 +174,11 @@ def reading(what: str, stored: Callable[[], Iterable[ReadableSpan]], layout: Lay
             "read_reports": lambda: read_reports(path),
             "orjson.loads of each line": lambda: each_line(path, orjson.loads),
             "json.loads of each line": lambda: each_line(path, json.loads),
+            "DuckDB's read_json": lambda: query(path),
         }
-        if duckdb is not None:
-            duckdb.execute("SET threads = 1")
-            if query(path) != {report.trace_id for report in found}:
-                raise RuntimeError("DuckDB finds other traces than we do")
-            sides["DuckDB's read_json"] = lambda: query(path)
+        duckdb.execute("SET threads = 1")
+        if query(path) != {report.trace_id for report in found}:
+            raise RuntimeError("DuckDB finds other traces than we do")
         times = turns(sides)
     ours = times["read_reports"]
     print(f"{what}, {layout.name}: {size / 1e6:.0f} MB, {found.spans:,} spans, {len(found):,} traces with failures")
@@ -194,8 +189,7 @@ def reading(what: str, stored: Callable[[], Iterable[ReadableSpan]], layout: Lay
     if judged:
         within &= judge("of the bytes", ours / times["the bytes, line by line"], most=BYTES_BUDGET)
         within &= judge("faster than orjson", times["orjson.loads of each line"] / ours, least=ORJSON_FACTOR)
-        if duckdb is not None:
-            within &= judge("faster than DuckDB", times["DuckDB's read_json"] / ours, least=layout.duckdb_factor)
+        within &= judge("faster than DuckDB", times["DuckDB's read_json"] / ours, least=layout.duckdb_factor)
     print()
     return within
 
@@ -212,8 +206,6 @@ def rebuilding() -> bool:
 
 
 if __name__ == "__main__":
-    if duckdb is None:
-        print("DuckDB is not installed, so nothing is compared with it\n")
     gym, lone = partial(rollouts, SPANS, FAILING), partial(spans, SPANS, of_trace=OF_LONE_TRACE)
     fast = [reading("rollouts of a Gym", gym, layout, judged=True) for layout in LAYOUTS]
     for layout in LAYOUTS:

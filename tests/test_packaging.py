@@ -155,3 +155,10 @@ def test_lower_bounds_are_what_the_oldest_job_installs(requirement):
 def test_pins_are_within_the_bounds(requirement):
     """Every dependency is pinned for development, to a version that pyproject.toml allows."""
     assert requirement.specifier.contains(_pins("constraints.txt")[requirement.name], prereleases=True)
+
+
+@pytest.mark.parametrize("group", sorted(PYPROJECT["dependency-groups"]))
+def test_every_group_is_pinned(group):
+    """What a target of the Makefile installs, such as what benchmarks compare with, is the same version everywhere."""
+    wanted = [one for one in PYPROJECT["dependency-groups"][group] if isinstance(one, str)]
+    assert {Requirement(one).name for one in wanted} <= _pins("constraints.txt").keys()

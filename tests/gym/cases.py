@@ -103,8 +103,6 @@ class Call:
     """What is known of the root cause."""
     late: bool = False
     """Whether the reply had begun, so that only its stream could tell."""
-    told: bool = True
-    """Whether the reply tells it at all; not where the stream came to its proper end."""
 
 
 CALLS = {

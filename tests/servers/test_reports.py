@@ -55,7 +55,10 @@ def test_reply(name, mode, server, telemetry):
 
 @pytest.mark.parametrize(("name", "mode"), plays(TRACED, NATIVE))
 def test_trace_and_counter(name, mode, server, telemetry):
-    """The SERVER span has the own failure's summary, its events lie on it or below it, and one request is counted."""
+    """The SERVER span has the own failure's summary, its events lie on it or below it, and one request is counted.
+
+    So it is wherever in the app's stack OpenTelemetry's instrumentation stands (opentelemetry-python-contrib#3637).
+    """
     case = CASES[name]
     _, report = play(case, server, assemble(case.build(Seen()), mode, telemetry, telemetry.tracer_provider))
     (request_span,) = (span for span in telemetry.spans() if span.kind is SpanKind.SERVER)
