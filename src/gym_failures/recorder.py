@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
 
-from gym_failures import kinds, limits, semconv
+from gym_failures import kinds, limits, selfmetrics, semconv
 from gym_failures._version import __version__
 from gym_failures.attributes import to_attributes
 from gym_failures.config import Config, ConfigError
@@ -55,11 +55,12 @@ class FailureRecorder:
         self.config = Config.from_env() if config is None else config
         self.tracer = trace.get_tracer(semconv.SCOPE, __version__, tracer_provider)
         """What opens the spans of this package."""
-        meter = metrics.get_meter(semconv.SCOPE, __version__, meter_provider)
-        self._failures = meter.create_counter(
+        self.meter = selfmetrics.meter_of(meter_provider)
+        """What makes the counters of this package."""
+        self._failures = self.meter.create_counter(
             semconv.METRIC_FAILURES, unit="{failure}", description="Failures that this process was first to observe."
         )
-        self._requests = meter.create_counter(
+        self._requests = self.meter.create_counter(
             semconv.METRIC_REQUESTS_FAILED, unit="{request}", description="Requests whose outcome was a failure."
         )
         self._namespaced: set[str] = set()
@@ -279,10 +280,12 @@ def default_recorder() -> FailureRecorder:
 def set_default_recorder(recorder: FailureRecorder | None) -> FailureRecorder | None:
     """Make `recorder` the one that is used where none is named, and return the one before.
 
-    None lets the next use read the environment again.
+    What this package counts of itself, such as what it had to drop, goes to its provider of meters too. None lets the
+    next use read the environment again, and takes the global provider.
     """
     global _default
     before, _default = _default, recorder
+    selfmetrics.say_by(selfmetrics.meter_of(None) if recorder is None else recorder.meter)
     return before
 
 

@@ -1,6 +1,8 @@
 """What this package says about itself: drops, refused headers, header sizes.
 
-Instruments come from the API's proxy meter, so they exist before a provider does and cost nothing where there is none.
+It is said at places that know of no recorder, so there is one meter a process: that of its own recorder, and until
+there is one the global one. That is the API's proxy, so instruments exist before a provider does and cost nothing where
+there is none.
 """
 
 from opentelemetry import metrics
@@ -8,34 +10,53 @@ from opentelemetry import metrics
 from gym_failures import semconv
 from gym_failures._version import __version__
 
-_meter = metrics.get_meter(semconv.SCOPE, __version__)
 
-_dropped = _meter.create_counter(
-    semconv.METRIC_DROPPED, unit="{item}", description="Items that could not be recorded or carried, by reason."
-)
-_decode_errors = _meter.create_counter(
-    semconv.METRIC_DECODE_ERRORS, unit="{header}", description="Report headers that were refused, by reason."
-)
-_header_size = _meter.create_histogram(
-    semconv.METRIC_HEADER_SIZE, unit="By", description="Size of the report headers that were written."
-)
-_header_cut = _meter.create_counter(
-    semconv.METRIC_HEADER_CUT, unit="{header}", description="Report headers that had to leave something out."
-)
+class _Instruments:
+    """The instruments of one meter."""
+
+    __slots__ = ("decode_errors", "dropped", "header_cut", "header_size")
+
+    def __init__(self, meter: metrics.Meter) -> None:
+        self.dropped = meter.create_counter(
+            semconv.METRIC_DROPPED, unit="{item}", description="Items that could not be recorded or carried, by reason."
+        )
+        self.decode_errors = meter.create_counter(
+            semconv.METRIC_DECODE_ERRORS, unit="{header}", description="Report headers that were refused, by reason."
+        )
+        self.header_size = meter.create_histogram(
+            semconv.METRIC_HEADER_SIZE, unit="By", description="Size of the report headers that were written."
+        )
+        self.header_cut = meter.create_counter(
+            semconv.METRIC_HEADER_CUT, unit="{header}", description="Report headers that had to leave something out."
+        )
+
+
+def meter_of(provider: metrics.MeterProvider | None) -> metrics.Meter:
+    """Return this package's meter of `provider`; None takes the global one."""
+    return metrics.get_meter(semconv.SCOPE, __version__, provider)
+
+
+_used = _Instruments(meter_of(None))
+
+
+def say_by(meter: metrics.Meter) -> None:
+    """Count and measure with `meter` from now on."""
+    global _used  # noqa: PLW0603 - one meter a process
+    _used = _Instruments(meter)
 
 
 def dropped(reason: str, count: int = 1) -> None:
     """Count `count` items lost for `reason`, a short constant of ours, never text from outside."""
-    _dropped.add(count, {semconv.METRIC_REASON: reason})
+    _used.dropped.add(count, {semconv.METRIC_REASON: reason})
 
 
 def decode_error(reason: str) -> None:
     """Count one refused report header; `reason` is a short constant of ours."""
-    _decode_errors.add(1, {semconv.METRIC_REASON: reason})
+    _used.decode_errors.add(1, {semconv.METRIC_REASON: reason})
 
 
 def header_written(size: int, *, was_cut: bool) -> None:
     """Record the size in bytes of one written header value, and whether something was left out."""
-    _header_size.record(size)
+    _used.header_size.record(size)
     if was_cut:
-        _header_cut.add(1)
+        _used.header_cut.add(1)

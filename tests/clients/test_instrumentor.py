@@ -23,7 +23,7 @@ from gym_failures.config import Config, ConfigError
 from gym_failures.header import decode_report
 from gym_failures.instrumentation import GymFailuresInstrumentor, instrument_app, uninstrument_app
 from gym_failures.recorder import default_recorder
-from gym_failures.semconv import HEADER_NAME
+from gym_failures.semconv import HEADER_NAME, METRIC_DECODE_ERRORS
 from gym_failures.testing import Telemetry
 from tests.clients.callers import CALLERS, PATIENCE
 from tests.failing import peer, reply
@@ -264,3 +264,13 @@ def test_nothing_is_imported_for_our_sake() -> None:
     others = "aiohttp-client,fastapi,httpx,httpx2,asgi"
     told = run("-c", IMPORTED, GYM_FAILURES_BOUNDARY="model", OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=others)
     assert told["imported"] == []
+
+
+def test_the_given_provider_gets_what_the_package_says_of_itself(instrumentor: GymFailuresInstrumentor) -> None:
+    """What is refused or dropped is counted where failures are, until the instrumentation is undone."""
+    telemetry = Telemetry()
+    instrumentor.instrument(boundary="agent", meter_provider=telemetry.meter_provider)
+    decode_report("junk")
+    instrumentor.uninstrument()
+    decode_report("junk")
+    assert telemetry.count(METRIC_DECODE_ERRORS) == 1

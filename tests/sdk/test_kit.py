@@ -5,7 +5,9 @@ from contextlib import AbstractContextManager, nullcontext
 
 import pytest
 
+from gym_failures import semconv
 from gym_failures.errors import FailureError, error_from
+from gym_failures.header import decode_report
 from gym_failures.kinds import FailureBoundary
 from gym_failures.log import FailureLog
 from gym_failures.recording import observe, record_failure
@@ -51,3 +53,12 @@ def test_what_another_process_reported_stays_that() -> None:
         with telemetry.span("work"), pytest.raises(FailureError), observe("agent"):
             raise error
         assert telemetry.only_event()["failure.cause_id"] == "r"
+
+
+def test_what_the_package_says_of_itself_is_counted_too() -> None:
+    """Refused headers and the like go to the provider of the recorder in force, and to no other afterwards."""
+    with Telemetry() as outer, Telemetry() as telemetry:
+        assert decode_report("junk") is None
+        assert (telemetry.count(semconv.METRIC_DECODE_ERRORS), outer.count(semconv.METRIC_DECODE_ERRORS)) == (1, 0)
+    assert decode_report("junk") is None
+    assert (telemetry.count(semconv.METRIC_DECODE_ERRORS), outer.count(semconv.METRIC_DECODE_ERRORS)) == (1, 0)

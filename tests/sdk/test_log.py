@@ -202,6 +202,7 @@ def test_causes_beyond_a_bound_are_counted(telemetry: Telemetry) -> None:
     with pytest.raises(FailureError), telemetry.span("rollout"), FailureLog("agent") as log:
         raise error
     assert (log.omitted, log.dropped) == (True, 100 - limits.CHAIN_LINKS)
+    assert telemetry.count(semconv.METRIC_DROPPED, reason="causes") == 100 - limits.CHAIN_LINKS
     assert (telemetry.named("rollout").attributes or {})["failure.omitted"] is True
     assert telemetry.count(failure_root=True) == 1
     (rebuilt,) = telemetry.reports()

@@ -10,7 +10,7 @@ from typing import Never, Self
 import pytest
 from opentelemetry.trace import StatusCode
 
-from gym_failures import guard
+from gym_failures import guard, limits, semconv
 from gym_failures.config import Config
 from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary, FailureStage
@@ -42,6 +42,7 @@ def test_what_a_bound_leaves_out_is_said_where_there_is_no_log(telemetry: Teleme
     """The span that gets what is left of a chain or a group too large says that something is missing."""
     with telemetry.span("work"), pytest.raises(ExceptionGroup), observe("agent"):
         raise ExceptionGroup("g", [ValueError(str(index)) for index in range(200)])
+    assert telemetry.count(semconv.METRIC_DROPPED, reason="causes") == 200 - limits.GROUP_MEMBERS
     assert (telemetry.named("work").attributes or {})["failure.omitted"] is True
     assert telemetry.reports()[0].report.omitted
 
