@@ -86,6 +86,26 @@ def test_the_end_counts_each_rollout_once(tmp_path):
     assert process.returncode == 1
 
 
+def test_the_end_counts_what_got_its_rollout_late_once(tmp_path):
+    """A trace that was shown before a span with the id of its rollout came is that rollout, and no second failure."""
+    path = tmp_path / "1.jsonl"
+    append(path, as_line(server(2, 1, told(failure("f")), own="f")) + "\n")
+    with following("--quiet", "0", path) as process:
+        _read_until(process, "✗ trace")
+        append(path, as_line(span(1, None, rollout="r1")) + "\n")
+        _read_until(process, "✗ rollout r1")
+    assert process.left.splitlines()[-1] == "1 rollout failed"
+
+
+def test_the_end_counts_rollouts_of_several_runs(tmp_path):
+    """Rollouts of one id in two traces, which two runs have, are two, as they are where nobody follows."""
+    path = tmp_path / "1.jsonl"
+    append(path, line(1) + line(2).replace("r2", "r1"))
+    with following("--quiet", "0", path) as process:
+        _read_until(process, f"{2:032x}")
+    assert process.left.splitlines()[-1] == "2 rollouts failed"
+
+
 def test_a_folder_that_is_empty_is_waited_for(tmp_path):
     """Where nothing is yet, the command says so once and waits."""
     with following("--quiet", "0", tmp_path) as process:

@@ -105,8 +105,8 @@ def test_a_line_that_never_ends_is_passed_over(tail, monkeypatch):
 
 
 def window_of(by, **settings):
-    """Return a window in which no trace alone is too large."""
-    return Window(by=by, cut=pytest.fail, **settings)
+    """Return a window that calls back in ways that a test says, and else not at all."""
+    return Window(by=by, **{"cut": pytest.fail, "gone": pytest.fail} | settings)
 
 
 def keys(reports):
@@ -136,6 +136,22 @@ def test_a_trace_is_given_again_when_it_changed():
     assert keys(window.ready(5.0)) == []
 
 
+def test_a_report_that_is_anothers_now_is_gone():
+    """Once the rollout of a trace is known, what was given without it is taken back; what stays as it was is not."""
+    gone = []
+    window = window_of("rollout", quiet=0, gone=gone.append)
+    window.add(MODEL, 0.0)
+    (unnamed,) = window.ready(0.0)
+    window.add(server(1, None, rollout="r1"), 1.0)
+    window.add(server(5, None, told(failure("x"))), 1.0)
+    named, beside = sorted(window.ready(1.0), key=lambda report: report.key or "")[::-1]
+    assert (unnamed.key, named.key, beside.key) == (None, "r1", None)
+    assert gone == []
+    window.add(server(5, 1, end=9), 2.0)
+    assert keys(window.ready(2.0)) == [["m", "x"]]
+    assert gone == [beside]
+
+
 def test_what_is_left_is_given_in_the_end():
     """At the end traces are given that were not quiet yet."""
     window = window_of("trace", quiet=60)
@@ -158,7 +174,7 @@ def test_what_is_held_is_bounded():
 def test_one_trace_beyond_the_bound_keeps_what_tells():
     """Of a trace alone beyond the bound what it told is given, and only spans that tell of failures are kept."""
     cut = []
-    window = Window(by="trace", quiet=0, most=10, cut=cut.append)
+    window = window_of("trace", quiet=0, most=10, cut=cut.append)
     window.add(MODEL, 0.0)
     for number in range(3, 50):
         window.add(span(number, 1), 0.0)
@@ -172,7 +188,7 @@ def test_one_trace_beyond_the_bound_keeps_what_tells():
 def test_one_trace_of_many_failures_begins_anew():
     """Where what tells of failures takes more than half of the bound itself, it is given and forgotten too."""
     cut = []
-    window = Window(by="trace", quiet=0, most=10, cut=cut.append)
+    window = window_of("trace", quiet=0, most=10, cut=cut.append)
     for number in range(1, 34):
         window.add(server(number, None, told(failure(f"f{number}"))), 0.0)
         assert window._held <= 10

@@ -23,13 +23,19 @@ _ONLY_LINES = "only lines of OTLP JSON can be followed"
 
 
 def follow(
-    files: Sequence[Path], unit: Unit, choice: Choice, *, quiet: float, show: Callable[[RebuiltReport], None]
+    files: Sequence[Path],
+    unit: Unit,
+    choice: Choice,
+    *,
+    quiet: float,
+    show: Callable[[RebuiltReport], None],
+    gone: Callable[[RebuiltReport], None],
 ) -> int:
     """Show each report of `choice` that is new, until Ctrl-C; then what is left, though it may not be whole.
 
-    Returns how much could not be read.
+    `gone` is called with one that was shown and is another's now. Returns how much could not be read.
     """
-    window = Window(by=unit.value, quiet=quiet, cut=_say_cut)
+    window = Window(by=unit.value, quiet=quiet, cut=_say_cut, gone=gone)
     followed = _Followed(files, window)
     try:
         while True:

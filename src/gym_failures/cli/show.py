@@ -97,10 +97,10 @@ def _follow(
 ) -> tuple[int, int]:
     """Print what is chosen as it appears, and in the end how many; return how many failed, and what was skipped."""
     console = out()
-    ended: dict[tuple[str | None, str], bool] = {}
+    failed: dict[tuple[str | None, str], bool] = {}
 
     def print_one(report: RebuiltReport) -> None:
-        ended[report.key, report.trace_id] = report.failed  # it comes again when it has changed
+        failed[report.key, report.trace_id] = report.failed  # it comes again when it has changed
         if not (report.failed or recovered):
             return
         if output is Format.JSONL:
@@ -109,12 +109,14 @@ def _follow(
             console.print(tree_of(report, unit.value))
             console.print()
 
-    skips = follow(files, unit, choice, quiet=quiet, show=print_one)
-    failed = {key or trace_id for (key, trace_id), has_failed in ended.items() if has_failed}
+    def forget(report: RebuiltReport) -> None:
+        failed.pop((report.key, report.trace_id), None)
+
+    skips = follow(files, unit, choice, quiet=quiet, show=print_one, gone=forget)
+    number = sum(failed.values())
     if output is Format.TEXT:
-        fine = {key or trace_id for key, trace_id in ended} - failed
-        _print_summary(console, len(failed), len(fine), unit, recovered=recovered)
-    return len(failed), skips
+        _print_summary(console, number, len(failed) - number, unit, recovered=recovered)
+    return number, skips
 
 
 def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, *, recovered: bool) -> int:

@@ -33,15 +33,23 @@ class Window:
     """
 
     def __init__(
-        self, *, by: By, quiet: float, cut: Callable[[str], object], most: int = limits.FOLLOWED_SPANS
+        self,
+        *,
+        by: By,
+        quiet: float,
+        cut: Callable[[str], object],
+        gone: Callable[[RebuiltReport], object],
+        most: int = limits.FOLLOWED_SPANS,
     ) -> None:
         """Wait `quiet` seconds after the last span of a trace, and hold at most `most` spans.
 
-        `cut` is called with the id of a trace that alone has more, each time that some of it is forgotten.
+        `cut` is called with the id of a trace that alone has more, each time that some of it is forgotten, and `gone`
+        with a report that was given under a key that is no longer its own, as when its rollout became known.
         """
         self._by = by
         self._quiet = quiet
         self._cut = cut
+        self._gone = gone
         self._most = most
         self._held = 0
         self._traces: OrderedDict[str, _Trace] = OrderedDict()
@@ -92,6 +100,10 @@ class Window:
 
     def _put_together(self, trace: _Trace, now: float) -> None:
         reports = rebuild_stored(trace.spans, by=self._by)
+        keys = {report.key for report in reports}
+        for report in trace.given:
+            if report.key not in keys:
+                self._gone(report)
         self._due += (report for report in reports if report not in trace.given)
         trace.given = reports
         trace.again = now + len(trace.spans) / limits.FOLLOWED_AGAIN
