@@ -135,6 +135,19 @@ def test_what_does_not_answer_like_jaeger(answer, said, caplog):
     assert [record for record in caplog.records if not record.name.startswith("grpc._server")] == []
 
 
+@settings(max_examples=30)
+@given(st.lists(st.binary(max_size=40) | st.integers(0, 200).map(lambda end: trace(7).SerializeToString()[:end])))
+def test_no_answer_does_more_than_be_refused(messages):
+    """Whatever messages are answered with, they are spans, or the answer is refused, and nothing else is raised."""
+    with served(find_traces=lambda *_: iter(messages)) as store:
+        try:
+            answer = search(store, until=1_000)
+        except JaegerError as error:
+            assert str(error) == f"{store.url} did not answer like Jaeger"  # noqa: PT017 - not each is refused
+        else:
+            assert len(read_reports(answer)) <= len(messages)
+
+
 def test_names_that_are_none():
     """Services that are no text are no answer of Jaeger's."""
     with served(get_services=lambda *_: b"\x0a\x01\xff") as store, pytest.raises(JaegerError, match=r"like Jaeger$"):
