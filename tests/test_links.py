@@ -1,6 +1,9 @@
 """Chains of exceptions that are longer than what is made of them, as loops make that raise each error from the last."""
 
+from unittest import mock
+
 import pytest
+from hypothesis import given
 
 from gym_failures import limits
 from gym_failures.chain import Carried, failures_of
@@ -8,6 +11,7 @@ from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import REMOTE, Mark, mark_of
 from gym_failures.records import FailureEvent
 from tests.raising import chained, failure, recorded_by
+from tests.strategies import exceptions
 
 AGENT = FailureBoundary("agent")
 
@@ -93,3 +97,14 @@ def test_a_mark_does_not_grow_with_the_loop():
     events = mark_of(error).events
     assert len(events) == limits.CHAIN_LINKS
     assert [events[0].failure_reason, events[1].failure_reason, events[-1].failure_reason] == ["0", "1", "root"]
+
+
+@given(exceptions())
+def test_whatever_is_cut_the_rest_hangs_together(error):
+    """With a bound that nearly every chain exceeds, no event names a cause that is not there, and a cut is counted."""
+    with mock.patch.object(limits, "CHAIN_LINKS", 2):
+        found = failures_of(error, boundary=AGENT)
+        again = failures_of(error, boundary=AGENT)
+    assert again.own is found.own
+    assert {event.cause_id for event in found.events} - {None} <= {event.event_id for event in found.events}
+    assert found.omitted is (found.dropped > 0)
