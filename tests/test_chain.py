@@ -54,7 +54,7 @@ class TestLinks:
         ("below", "expected"),
         [
             pytest.param((KeyError("k"),), ("KeyError", "'k'", None), id="the only one"),
-            pytest.param((KeyError("k"), RuntimeError("r")), ("KeyError", "'k'", None), id="the nearest"),
+            pytest.param((KeyError("k"), RuntimeError("r")), ("RuntimeError", "r", None), id="the one it began with"),
             pytest.param(
                 (KeyError("k"), ConnectionResetError("gone"), ConnectionRefusedError("no")),
                 ("ConnectionResetError", "gone", None),
@@ -68,7 +68,7 @@ class TestLinks:
         ],
     )
     def test_the_exception_that_a_failure_was_raised_from_is_its_foreign_error(self, below, expected):
-        """Type and text of the first known foreign exception, or of the nearest, up to the next failure."""
+        """Type and text of the first known foreign exception, or of the last, up to the next failure."""
         foreign = failures_of(chained(failure("agent"), *below)).own.foreign_error
         assert (foreign.exception_type, foreign.message, foreign.http_status) == expected
 
@@ -112,6 +112,13 @@ class TestForeign:
                 id="unknown below",
             ),
             pytest.param(
+                chained(RuntimeError("A"), ValueError("B"), KeyError("C")),
+                "agent_run_error",
+                "A",
+                ("KeyError", "'C'"),
+                id="all unknown",
+            ),
+            pytest.param(
                 chained(TimeoutError("late"), ConnectionResetError("gone")),
                 "agent_timeout",
                 "late",
@@ -128,7 +135,11 @@ class TestForeign:
         ],
     )
     def test_the_first_known_exception_names_the_kind(self, error, kind, reason, foreign):
-        """Kind from the outermost that a rule knows; type and reason from the one that was observed."""
+        """Kind from the outermost that a rule knows; type and reason from the one that was observed.
+
+        Of those that it was raised from, the one that a rule knows, or else the root, stays as its foreign error
+        (semantic-conventions#3458).
+        """
         own = failures_of(error, boundary=AGENT).own
         assert (own.failure_kind, own.boundary, own.failure_reason) == (kind, AGENT, reason)
         assert own.exception_type == type(error).__name__

@@ -24,7 +24,8 @@ def foreign_event(  # noqa: PLR0913 - what an observer knows
     """Make the event of the first of some foreign exceptions, each raised from the next.
 
     The first that the rules know names the kind; if none is known, `members_kind`, the kind that the members of
-    a group among them agree on; else the boundary. `context` holds fields of the event that the observer knows.
+    a group among them agree on; else the boundary. That first one, or else the last, with which it all began, is the
+    foreign error of those above it. `context` holds fields of the event that the observer knows.
     """
     found = _classify(foreign, boundary, context, rules)
     best = _best(found)
@@ -34,7 +35,7 @@ def foreign_event(  # noqa: PLR0913 - what an observer knows
     # Of a plain exception, type and reason say all. So what was foreign to it is looked for below.
     details = found[0].foreign_error
     if details is None and not found[0].recognised:
-        details = _details(foreign, found, best or 1)
+        details = _details(foreign, found, max(len(found) - 1, 1))
     fields = {
         **context,
         "failure_reason": found[0].reason or found[best].reason,
@@ -57,7 +58,7 @@ def shaped_event(  # noqa: PLR0913 - what an observer knows
     """Make the event of an exception that has a failure's fields; one that does not validate is left out.
 
     `shape` is its kind and boundary. `foreign` are the foreign exceptions between it and its cause: the first that the
-    rules know, or the first, is its foreign error, unless it names one itself.
+    rules know, or else the last, with which it all began, is its foreign error, unless it names one itself.
     """
     kind, boundary = shape
     fields = {**context, "exception_type": type_name(error)}
@@ -69,7 +70,7 @@ def shaped_event(  # noqa: PLR0913 - what an observer knows
             fields[name] = value
     if "foreign_error" not in fields and foreign:
         found = _classify(foreign, boundary, context, rules)
-        fields["foreign_error"] = _details(foreign, found, _best(found))
+        fields["foreign_error"] = _details(foreign, found, len(found) - 1)
     event_id = attribute(error, "event_id")
     event_id = wire_id(str.__str__(event_id) or new_id()) if is_really(event_id, str) else new_id()
     return _event(event_id, boundary, kind, cause, fields)
