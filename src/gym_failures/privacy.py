@@ -148,10 +148,10 @@ def canonical(event: FailureEvent, config: Config) -> FailureEvent:
         if (legal := wire_id(value)) != value:
             changes[name] = legal
     reason = event.failure_reason
-    if reason and (hidden := _hide(config, reason)) != reason:
-        changes["failure_reason"] = hidden
+    if reason and (changed := hidden(config, reason)) != reason:
+        changes["failure_reason"] = changed
     if event.foreign_error is not None or event.details is not None:
-        changes |= _in_details(event, partial(_hide, config))
+        changes |= _in_details(event, partial(hidden, config))
     return event.model_copy(update=changes) if changes else event
 
 
@@ -179,7 +179,8 @@ def _in_details(event: FailureEvent, change: Callable[[str], str]) -> dict[str, 
     return changes
 
 
-def _hide(config: Config, text: str) -> str:
+def hidden(config: Config, text: str) -> str:
+    """Return what may leave the process of `text`: valid Unicode, without secrets, at most 2,000 characters."""
     if not text.isascii():
         text = clean(text)
     if config.scrub:

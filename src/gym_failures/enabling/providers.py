@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from opentelemetry import metrics, trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
 from gym_failures import limits
@@ -18,6 +19,7 @@ from gym_failures._version import __version__
 from gym_failures.enabling.exporters import chosen, made, receivers
 from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.enabling.process import RUN_ID, Process
+from gym_failures.enabling.reticence import Reticence
 from gym_failures.enabling.span_file import SpanFile
 from gym_failures.guard import warn_once
 
@@ -34,11 +36,22 @@ def somebody_has() -> bool:
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
-def set_up(process: Process, traces: str) -> Flush:
+class _Reticent(SpanProcessor):
+    """Makes every span reticent as it begins: without this provider the program would have none to write text on."""
+
+    def __init__(self, reticence: Reticence) -> None:
+        self._reticence: Final = reticence
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
+        self._reticence.apply(span)
+
+
+def set_up(process: Process, traces: str, reticence: Reticence) -> Flush:
     """Make the providers of this process and make them global; returns what sends the rest of their spans and metrics.
 
     Everything is as the variables of OpenTelemetry say. Where they say nothing of an exporter, spans are written to a
     file of this process in the folder `traces`, at once, so that a process that is killed has written what it knew.
+    `reticence` decides what spans say of exceptions.
     """
     resource = resource_of(process, os.environ)
     answers = Answers()
@@ -47,7 +60,7 @@ def set_up(process: Process, traces: str) -> Flush:
     if processors:  # else nobody would see a span, and what is on it would be written nowhere
         # What ends the SDK's providers at exit waits for a receiver that is not there.
         tracers = TracerProvider(resource=resource, shutdown_on_exit=False)
-        for processor in processors:
+        for processor in (_Reticent(reticence), *processors):
             tracers.add_span_processor(processor)
         trace.set_tracer_provider(tracers)
         parts.append(tracers.force_flush)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from gym_failures.config import Config
 from gym_failures.enabling.once import Once
 from gym_failures.enabling.process import Process
+from gym_failures.enabling.reticence import Reticence, ReticentProvider
 from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
 
@@ -26,6 +27,7 @@ class Tracing:
         """Take what the user has chosen, and which process this is."""
         self._config: Final = config
         self._process: Final = process
+        self._reticence: Final = Reticence(config)
         self._flush: Flush | None = None
         self.requests: Final[set[object]] = set()
         """One of whatever kind for each request that an app serves now."""
@@ -47,7 +49,9 @@ class Tracing:
             from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415 - where it is needed
 
             # A span for each message of a request says nothing of failures, and costs as much as the request's.
-            FastAPIInstrumentor.instrument_app(app, exclude_spans=["receive", "send"])
+            FastAPIInstrumentor.instrument_app(
+                app, exclude_spans=["receive", "send"], tracer_provider=ReticentProvider(self._reticence)
+            )
 
     def before_a_span(self) -> None:
         """See to it that a span which is opened now is a real one, and what is observed in it written as chosen."""
@@ -87,7 +91,7 @@ class Tracing:
 
         instrumentor = AioHttpClientInstrumentor()
         if not instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.instrument()
+            instrumentor.instrument(tracer_provider=ReticentProvider(self._reticence))
 
     def _set_up(self) -> None:
         if find_spec("opentelemetry.sdk") is None:
@@ -96,7 +100,7 @@ class Tracing:
         from gym_failures.enabling import providers  # noqa: PLC0415 - a program with providers of its own needs none
 
         if not providers.somebody_has():
-            self._flush = providers.set_up(self._process, self._config.traces)
+            self._flush = providers.set_up(self._process, self._config.traces, self._reticence)
 
 
 def _is_left_out(instrumentation: str) -> bool:
