@@ -273,6 +273,19 @@ def test_a_file_of_something_else_is_an_error(command, write, name):
     assert "no span can be read; are these traces?" in ended.errors
 
 
+def test_metrics_and_logs_beside_traces_are_no_damage(command, write):
+    """A folder into which a process exports everything is read as its traces; without spans it is the wrong one."""
+    path = write(FAILED)
+    metrics = path.with_name("metrics.jsonl")
+    metrics.write_text('{"resourceMetrics":[]}\n' * 3)
+    path.with_name("logs.jsonl").write_text('{"resourceLogs":[]}\n' * 3)
+    ended = command("count", "--strict", path.parent)
+    assert (ended.status, ended.errors) == (0, "")
+    assert "agent_run_error" in ended.output
+    ended = command("count", metrics)
+    assert (ended.status, ended.output) == (3, "")
+
+
 def test_an_empty_file_is_no_error(command, write):
     """A server that served nothing has written nothing; that is not worth an error."""
     assert command("count", write()) == (0, "no failures\n", "")

@@ -386,12 +386,34 @@ DAMAGE = {
     "half a line, and the next writer's in the same line": (GOOD[:40] + GOOD + LAST, [1, 2], [1]),
     "two records in one line": (GOOD.strip() + LAST, [1, 2], []),
     "junk": (GOOD + b"\x00\x01\x02\n" + b"Traceback (most recent call last):\n" + LAST, [1, 2], [2, 3]),
-    "another signal": (GOOD + b'{"resourceLogs":[]}\n' + LAST, [1, 2], [2]),
+    "another signal, and a record in its line": (GOOD + b'{"resourceLogs":[' + LAST + b"junk", [1, 2], [3]),
     "JSON that is no export": (GOOD + b'5\n"a"\n[1]\nnull\n' + LAST, [1, 2], [2, 3, 4, 5]),
     "lists that are none": (b'{"resourceSpans":{}}\n{"resourceSpans":[{"scopeSpans":5}]}\n' + LAST, [2], [1, 2]),
     "members that are none": (b'{"resourceSpans":[5,{"scopeSpans":["a"]}]}\n' + LAST, [2], [1, 1]),
     "deep nesting": (GOOD + b"[" * 100_000 + b"\n" + LAST, [1, 2], [2]),
 }
+
+
+OTHERS = {
+    "logs": b'{"resourceLogs":[]}\n',
+    "metrics": b'{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"gym.failures"}]}]}]}\n',
+    "profiles": b' {"resourceProfiles":[]}\n',
+    "snake_case, in a list": b'[ {"resource_logs":[]}]\n',
+    "what was cut": b'{"resourceMetrics":[{"scopeMe\n',
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_other_signals(other):
+    """Metrics and logs that stand beside spans are no damage: they are passed over, and counted apart."""
+    tally = Tally()
+    spans = [*parse_lines([other + GOOD + other + LAST], tally)]
+    assert ([span.span_id for span in spans], tally.spans, tally.skips, tally.others) == (
+        [span_id(1), span_id(2)],
+        2,
+        0,
+        2,
+    )
 
 
 @pytest.mark.parametrize(("data", "read", "lines"), DAMAGE.values(), ids=DAMAGE)

@@ -54,6 +54,10 @@ TOGETHER = {
         (FIRST, replace(request(150, "r", C), end_ns=250), SECOND),
         [{"first", "r"}, {"second"}],
     ),
+    "a request known from a log": (
+        (FIRST, replace(request(150, "r", C), end_ns=0), SECOND),
+        [{"first", "r"}, {"second"}],
+    ),
     "a request at another time": ((FIRST, request(250, "r", C), SECOND), [{"first"}, {"r"}, {"second"}]),
     "requests of one run": ((request(1, "r", A), request(9, "s", B)), [{"r", "s"}]),
     "requests of two runs": ((request(1, "r", A), request(9, "s", B, run="others")), [{"r"}, {"s"}]),

@@ -86,7 +86,7 @@ def read(
             watch=watch,
         )
     say_skipped(reports.skipped, reports.skips)
-    if reports.skips and not reports.spans:
+    if (reports.skips or reports.others) and not reports.spans:
         reports.close()
         err().print("gym-failures: no span can be read; are these traces?")
         raise typer.Exit(exits.UNREADABLE)

@@ -159,6 +159,8 @@ class Tally:
     """How many skips are kept by name; None keeps all."""
     spans: int = 0
     """Spans that could be read, those that nobody wanted too."""
+    others: int = 0
+    """Records of metrics, logs and profiles, which are passed over."""
     skips: int = 0
     """How much could not be read."""
     skipped: list[Skip] = field(default_factory=list)
@@ -173,6 +175,7 @@ class Tally:
     def add(self, other: "Tally", *, after: int) -> None:
         """Add the tally of what comes `after` so many lines of the same source."""
         self.spans += other.spans
+        self.others += other.others
         self.skips += other.skips
         left = None if self.named is None else self.named - len(self.skipped)
         self.skipped += (skip._replace(line=skip.line + after) for skip in other.skipped[:left])

@@ -56,10 +56,11 @@ def parse_lines(
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or line.isspace():
                 continue
-            resources, faults = decode_line(line)
+            resources, faults, others = decode_line(line)
             if not resources and log_lines.tells(line):
                 yield from _logged(line, traces, tally, at)
                 continue
+            tally.others += others
             tally.spans += sum(len(scope.spans) for resource in resources for scope in resource.scope_spans)
             yield from _wanted(resources, traces, processes)
             for fault in faults:

@@ -25,6 +25,9 @@ from gym_failures.reading.otlp_values import (
 _RECORD_START: Final = re.compile(rb'(?=\{\s*"resource_?[sS]pans")')
 """Where a record can start within a line. Nothing within a record looks so: quotes in its texts are escaped."""
 
+_OTHER: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"resource_?(?:[mM]etrics|[lL]ogs|[pP]rofiles)"')
+"""How a record of another signal begins, which stand beside those of spans where one process writes all of them."""
+
 _RESPELT: Final[Mapping[str, Callable[[object], object]]] = {
     "kind": span_kind,
     "startTimeUnixNano": nanoseconds,
@@ -40,6 +43,8 @@ class Decoded(NamedTuple):
 
     resources: list[ResourceSkeleton]
     faults: list[str]
+    others: int = 0
+    """Records of other signals, which nothing is read of."""
 
 
 def decode_plain(lines: Iterable[bytes]) -> list[ResourceSkeleton] | None:
@@ -84,6 +89,8 @@ def _have_ids(resources: Iterable[ResourceSkeleton]) -> bool:
 def _decode_carefully(line: bytes) -> Decoded:
     if line == OVERLONG:
         return Decoded([], [TOO_LONG])
+    if _OTHER.match(line) and _RECORD_START.search(line) is None:
+        return Decoded([], [], 1)
     try:
         # A file that was cut while its writer went on has NULs up to where the writer was.
         document = plain_json(line.strip(b"\0 \t\r\n"))
@@ -94,12 +101,12 @@ def _decode_carefully(line: bytes) -> Decoded:
         records = [record for record in _RECORD_START.split(line) if record]
         if len(records) <= 1:
             return Decoded([], [f"not JSON: {error}"])
-        every = Decoded([], [])
-        for record in records:
-            decoded = decode_line(record)
-            every.resources.extend(decoded.resources)
-            every.faults.extend(decoded.faults)
-        return every
+        every = [decode_line(record) for record in records]
+        return Decoded(
+            [resource for decoded in every for resource in decoded.resources],
+            [fault for decoded in every for fault in decoded.faults],
+            sum(decoded.others for decoded in every),
+        )
     return _take_apart(document)
 
 

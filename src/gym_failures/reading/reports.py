@@ -67,6 +67,8 @@ class StoredReports:
         """As in `Reports`, and so the others."""
         self.skipped = tuple(skipped[: limits.SKIPS_NAMED])
         self.skips = sum(tally.skips for _, tally in tallies)
+        self.others = sum(tally.others for _, tally in tallies)
+        """Records of metrics, logs and profiles, which are passed over: they are no damage, and no spans."""
         self.requests = requests
 
     def __iter__(self) -> Iterator[RebuiltReport]:

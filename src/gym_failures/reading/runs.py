@@ -68,7 +68,7 @@ def _parts(forest: Forest, rollouts: Sequence[str | None], wanted: frozenset[str
             continue
         part = parts[rollout].setdefault(span.trace_id, _Part(span.trace_id, span.start_ns, span.end_ns))
         part.start_ns = min(part.start_ns, span.start_ns)
-        part.end_ns = max(part.end_ns, span.end_ns)
+        part.end_ns = max(part.end_ns, span.end_ns, span.start_ns)  # of a line in a log there is no end
         if named_rollout(span) is not None:
             record = whole(span)
             part.is_whole |= record.name in _WHOLE
