@@ -153,6 +153,15 @@ def test_damaged_rows_are_told_of():
     assert found.spans == 4
 
 
+@pytest.mark.parametrize("key", ["resourceSpans", "resource_spans"])
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+def test_spans_behind_rows_are_told_of(key, separators):
+    """Of rows and spans in one stream, as `cat` makes it, the spans are not read, and each of their lines is a skip."""
+    spans = json.dumps({key: []}, separators=separators).encode() + b"\n"
+    found = read_reports(lines(row(), FINE) + spans * 2 + lines(row(task=4)))
+    assert (len(found), found.spans, [skip.line for skip in found.skipped]) == (2, 3, [3, 4])
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_long_rows(pack):
     """A row may be longer than what is looked at to tell formats apart."""

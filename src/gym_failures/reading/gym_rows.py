@@ -7,6 +7,7 @@ no such ids is at the time that its response names.
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final
@@ -30,6 +31,9 @@ _MARKS: Final = (b'"_ng_', b'"failure_kind"', b'"failure_reason"')
 """What is in every row; a line without has nothing to tell."""
 _TELLING: Final = (b'"_ng_failure', b'"failure_')
 """What is in every row that tells of a failure; the others are not decoded."""
+_OF_SPANS: Final = re.compile(rb'\s*\{\s*"resource_?[sS]pans"')
+"""How a line of OTLP JSON begins."""
+_AMONG_ROWS: Final = "spans are not read in what begins with rows"
 
 
 def are_rows(text: bytes) -> bool | None:
@@ -121,8 +125,8 @@ def _spans(texts: Iterable[bytes], tally: Tally, run: str) -> Iterator[SpanRecor
             number += 1
             if not line or line.isspace():
                 continue
-            if line == OVERLONG:
-                tally.skip(number, TOO_LONG)
+            if line == OVERLONG or _OF_SPANS.match(line):
+                tally.skip(number, TOO_LONG if line == OVERLONG else _AMONG_ROWS)
                 continue
             tally.spans += 1
             if not any(mark in line for mark in _TELLING):
