@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sys
 
 import pytest
 
@@ -153,6 +154,40 @@ def test_a_missing_package_is_found(monkeypatch):
     missing = {finding.about: (finding.level, finding.fix) for finding in packages() if finding.fix}
     assert missing["opentelemetry.sdk"] == (Level.PROBLEM, "pip install 'gym-failures[sdk]'")
     assert missing["wrapt"] == (Level.WARNING, "pip install 'gym-failures[instrument]'")
+
+
+LENS = {
+    "nemo/lens/__init__.py": "NemoLensConfig = TelemetryHandle = get_meter = get_tracer = handle = setup_telemetry = 0",
+    "nemo/lens/groups.py": "SpanRegistry = 0",
+    "nemo/lens/semconv.py": "NV_DL_RANK = NV_DL_WORLD_SIZE = 0",
+}
+
+
+@pytest.mark.parametrize(
+    ("installed", "environ", "said"),
+    [
+        (LENS, {"NEMO_GYM_OTEL_ENABLED": "1"}, {}),
+        (LENS, {"NEMO_LENS_ENABLED": "true"}, {}),
+        (LENS | {"nemo/lens/groups.py": ""}, {"NEMO_GYM_OTEL_ENABLED": "1"}, {"NEMO_GYM_OTEL_ENABLED": ["warning"]}),
+        (LENS | {"nemo/lens/groups.py": "1 / 0"}, {"NEMO_LENS_ENABLED": "ON"}, {"NEMO_LENS_ENABLED": ["warning"]}),
+        ({}, {"NEMO_GYM_OTEL_ENABLED": "1"}, {"NEMO_GYM_OTEL_ENABLED": ["warning"]}),
+        ({}, {"NEMO_GYM_OTEL_ENABLED": "0", "NEMO_LENS_ENABLED": "1"}, {}),
+        ({}, {}, {}),
+    ],
+    ids=["works", "works by lens", "a name is missing", "it breaks", "no lens", "off", "not asked for"],
+)
+def test_telemetry_of_nemo_gym(tmp_path, monkeypatch, installed, environ, said):
+    """Telemetry that NeMo Gym is told to make, and silently makes none of, is found."""
+    for path, text in (installed | {"nemo_gym/__init__.py": ""}).items():
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        assert found(OTEL_TRACES_EXPORTER="console", OTEL_METRICS_EXPORTER="console", **environ) == said
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] in {"nemo", "nemo_gym"}]:
+            del sys.modules[name]
 
 
 def test_the_command(command, monkeypatch, listening):

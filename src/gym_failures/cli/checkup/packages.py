@@ -29,7 +29,7 @@ def packages() -> Iterator[Finding]:
     versions += [f"opentelemetry-sdk {sdk}"] if sdk else []
     yield ok("versions", ", ".join(versions))
     for module, extra, without in _NEEDED:
-        if not _is_there(module):
+        if not is_there(module):
             finding = problem if extra == "sdk" else warning
             yield finding(module, f"is not installed: {without}", f"pip install 'gym-failures[{extra}]'")
 
@@ -41,7 +41,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _is_there(module: str) -> bool:
+def is_there(module: str) -> bool:
+    """Tell whether a module is installed, without importing it; packages that it is in are imported."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:  # so is what it is in
