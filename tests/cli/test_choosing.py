@@ -77,10 +77,25 @@ def test_a_kind_that_is_nowhere(command, write):
 
 
 def test_a_time_that_is_not_known_is_no_time_that_is_asked_for(command, write):
-    """A failure without a time is in no range of times, on either side."""
-    path = write(server(1, None, told(failure("a")), own="a"))
+    """A failure without a time is in no range of times, on either side, and how many there are is said."""
+    path = write(server(1, None, told(failure("a")), told(failure("b", kind="cancelled")), own="a"))
+    said = "gym-failures: 2 failures are left out, of a time that is not known\n"
     for option in ("--since", "--until"):
-        assert json.loads(command("count", "--format", "json", option, "2024-01-01", path).output)["failures"] == 0
+        ended = command("count", "--format", "json", option, "2024-01-01", path)
+        counted = json.loads(ended.output)
+        assert (counted["failures"], counted["without_time"], ended.errors) == (0, 2, said)
+        shown = command("show", option, "2024-01-01", path)
+        assert (shown.output, shown.errors) == ("0 rollouts failed\n", said)
+    page = path.with_name("page.html")
+    assert said in command("report", "--until", "2024-01-01", "--output", page, path).errors
+
+
+@pytest.mark.parametrize("options", [(), ("--kind", "shutdown", "--since", "2024-01-01"), ("--kind", "agent_*")])
+def test_a_time_that_is_not_asked_for_need_not_be_known(command, write, options):
+    """Failures without a time are spoken of where a time is asked for, and they could be what is asked for."""
+    path = write(server(1, None, told(failure("a")), own="a"))
+    for name in ("count", "show"):
+        assert command(name, *options, path).errors == ""
 
 
 def test_exit_code_is_of_what_was_chosen(command, write):
@@ -165,6 +180,7 @@ def test_counts_as_json(command, write):
         "root_causes": 3,
         "known_from_replies_only": 1,
         "missing_causes": 0,
+        "without_time": 0,
         "skipped": 1,
     }
 

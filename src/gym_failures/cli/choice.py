@@ -58,12 +58,21 @@ class Choice:
     def has(self, seen: Seen) -> bool:
         """Tell whether one failure is asked for; its `key` has to be its rollout's."""
         return (
+            self._is_like(seen)
+            and (self.since is None or seen.time_ns >= max(self.since, 1))
+            and (self.until is None or 0 < seen.time_ns < self.until)
+        )
+
+    def lacks_time(self, seen: Seen) -> bool:
+        """Tell whether one failure may be asked for, but nobody knows, because its time is not known."""
+        return (self.since is not None or self.until is not None) and seen.time_ns <= 0 and self._is_like(seen)
+
+    def _is_like(self, seen: Seen) -> bool:
+        return (
             is_like(seen.event.failure_kind, self.kinds)
             and (not self.boundaries or seen.event.boundary in self.boundaries)
             and is_like(seen.service, self.services)
             and is_like(seen.key, self.rollouts)
-            and (self.since is None or seen.time_ns >= max(self.since, 1))
-            and (self.until is None or 0 < seen.time_ns < self.until)
         )
 
     def exactly(self) -> dict[str, str]:
@@ -76,11 +85,17 @@ class Choice:
                 return {key: names[0]}
         return {}
 
-    def of(self, reports: Iterable[RebuiltReport]) -> Iterator[RebuiltReport]:
-        """Yield those of `reports`, whole, that have a failure which is asked for; all of them where nothing is."""
+    def of(self, reports: Iterable[RebuiltReport], untimed: set[str] | None = None) -> Iterator[RebuiltReport]:
+        """Yield those of `reports`, whole, that have a failure which is asked for; all of them where nothing is.
+
+        `untimed` gets the ids of those failures in the others that lack a time.
+        """
         for rebuilt in reports:
-            if self == Choice() or any(map(self.has, failures_in([rebuilt]).seen)):
+            seen = () if self == Choice() else failures_in([rebuilt]).seen
+            if self == Choice() or any(map(self.has, seen)):
                 yield rebuilt
+            elif untimed is not None:
+                untimed.update(one.event.event_id for one in seen if self.lacks_time(one))
 
 
 def is_like(name: str | None, patterns: Sequence[str] | None) -> bool:

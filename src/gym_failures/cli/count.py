@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until, is_like
-from gym_failures.cli.files import Files, Strict, Unit, Workers, end, read
+from gym_failures.cli.files import Files, Strict, Unit, Workers, end, read, say_untimed
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
@@ -74,6 +74,7 @@ def count(
             write(as_csv(counted))
         case Format.PROMETHEUS:
             write(as_prometheus(counted))
+    say_untimed(counted.untimed)
     end(reports.skips, strict=strict, failed=exit_code and counted.total > 0)
 
 

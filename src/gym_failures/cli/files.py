@@ -147,6 +147,13 @@ def say_skipped(skipped: Sequence[Skip], skips: int) -> None:
         console.print(f"skipped: {skips} places in all", style="yellow")
 
 
+def say_untimed(number: int) -> None:
+    """Say how many failures were left out because nothing tells when they were, where there are any."""
+    if number:
+        are = "1 failure is" if number == 1 else f"{number} failures are"
+        err().print(f"gym-failures: {are} left out, of a time that is not known", style="yellow")
+
+
 def end(skips: int, *, strict: bool, failed: bool) -> None:
     """End the command with the status that its result has: of what was skipped if that matters, else of a failure."""
     if strict and skips:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
-from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read
+from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read, say_untimed
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.page import contents, document
 from gym_failures.cli.terminal import err, plain
@@ -53,7 +53,8 @@ def report(
     # Jaeger is asked for traces that failed only, so the requests in them are no share of all.
     whole = jaeger is None and choice == Choice()
     with read(files, Unit.ROLLOUT, jaeger=jaeger, choice=choice, requests=whole, workers=workers) as reports:
-        chosen = [*choice.of(reports)]
+        untimed: set[str] = set()
+        chosen = [*choice.of(reports, untimed)]
     title = plain(title)
     made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
     shown = contents(chosen, spans=reports.spans, skipped=reports.skips, requests=reports.requests)
@@ -62,4 +63,5 @@ def report(
     output.write_text(document(shown, title=title, made=made, jaeger=links), "utf-8")
     failed = sum(rebuilt.failed for rebuilt in chosen)
     err().print(f"wrote {plain(str(output))}: {failed} failed, {len(chosen) - failed} recovered", markup=False)
+    say_untimed(len(untimed))
     end(reports.skips, strict=strict, failed=exit_code and failed > 0)

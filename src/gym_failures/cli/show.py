@@ -11,7 +11,7 @@ from rich.console import Console
 from gym_failures import limits
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
 from gym_failures.cli.documents import report_line, reports_document
-from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, named, read
+from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, named, read, say_untimed
 from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import out, write
@@ -68,13 +68,16 @@ def show(
         end(skips, strict=strict, failed=exit_code and failed > 0)
         return
     with read(files, by, jaeger=jaeger, choice=choice, workers=workers) as reports:
-        failed = _print(reports, choice, by, output, recovered=recovered)
+        untimed: set[str] = set()
+        failed = _print(reports, choice.of(reports, untimed), by, output, recovered=recovered)
+    say_untimed(len(untimed))
     end(reports.skips, strict=strict, failed=exit_code and failed > 0)
 
 
-def _print(reports: StoredReports, choice: Choice, unit: Unit, output: Format, *, recovered: bool) -> int:
+def _print(
+    reports: StoredReports, chosen: Iterable[RebuiltReport], unit: Unit, output: Format, *, recovered: bool
+) -> int:
     """Print what is chosen of the reports, one after the other where the format allows; return how many failed."""
-    chosen = choice.of(reports)
     if output is Format.TEXT:
         return print_trees(out(), chosen, unit, recovered=recovered)
     if output is Format.JSON:

@@ -33,6 +33,7 @@ def as_json(tally: Tally, *, skipped: int) -> str:
             "root_causes": tally.roots.total(),
             "known_from_replies_only": tally.remote,
             "missing_causes": tally.missing_causes,
+            "without_time": tally.untimed,
             "skipped": skipped,
         },
         indent=2,

@@ -83,6 +83,8 @@ class Tally:
     """The kinds of all failures that there are, whatever is counted of them."""
     failed: int = 0
     """Reports of what failed in the end, whatever is counted of them."""
+    untimed: int = 0
+    """Those that may be chosen, but whose time is not known."""
     examples: dict[Key, list[Example]] = field(default_factory=dict)
     """The first of each key, each of another rollout, at most `limits.DIFF_EXAMPLES`."""
 
@@ -114,6 +116,7 @@ class _Counted(NamedTuple):
     is_root: bool
     is_local: bool
     is_chosen: bool
+    is_untimed: bool
 
 
 def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, choice: Choice | None = None) -> Tally:
@@ -130,13 +133,15 @@ def tally(reports: Iterable[RebuiltReport], *, by: Sequence[Field] = DEFAULT, ch
     def keep(seen: Seen) -> tuple[_Counted, Example]:
         counted.kinds.add(seen.event.failure_kind)
         is_chosen = choice is None or choice.has(seen)
-        one = _Counted(key_of(seen, by), seen.event.cause_id is None, seen.is_local, is_chosen)
+        is_untimed = choice is not None and choice.lacks_time(seen)
+        one = _Counted(key_of(seen, by), seen.event.cause_id is None, seen.is_local, is_chosen, is_untimed)
         where = Example(seen.key, seen.trace_id)
         return alike.setdefault(one, one), places.setdefault(where, where)
 
     failures = kept_of(gone_through(), keep)
     counted.missing_causes = failures.missing_causes
     for one, where in failures.seen:
+        counted.untimed += one.is_untimed
         if not one.is_chosen:
             continue
         counted.cells[one.key] += 1
