@@ -114,6 +114,18 @@ EVENTS_PER_SPAN: Final = 64
 """Events on one span from which further failures go on short spans of their own, in events; half of the 128 of which
 OpenTelemetry's SDK keeps only the newest (opentelemetry-specification#1425)."""
 
+LAST_OF_AN_EVENT: Final = 4
+"""Attributes of an event by which a failure is told apart and linked: its id, kind, boundary and cause, which are
+written last; OpenTelemetry's SDK drops the first beyond a limit."""
+
+LAST_OF_A_SPAN: Final = 8
+"""Attributes of a request's span from the id of its failure on: our four, and what OpenTelemetry's instrumentation
+writes of the reply under old names and new ones (measured with 0.66b1 and `OTEL_SEMCONV_STABILITY_OPT_IN=http/dup`)."""
+
+ATTRIBUTES_OF_A_SPAN: Final = 32
+"""Attributes that a request's span can have: four of its failure, four of its rollout, and 24 of OpenTelemetry's
+instrumentation under old names and new ones (measured as above)."""
+
 NAMESPACED_KINDS_COUNTED: Final = 256
 """Kinds of the form `<server>:<kind>` that get a metric series of their own in one process; ours."""
 

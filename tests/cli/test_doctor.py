@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from gym_failures import limits, semconv
-from gym_failures.attributes import KEYS
+from gym_failures.attributes import KEYS, to_attributes
 from gym_failures.cli.checkup import Level, checkup, packages
+from gym_failures.records import FailureEvent
 
 FREE = "http://127.0.0.1:1"
 """An address at which nobody listens."""
@@ -77,6 +78,11 @@ CASES = {
         {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": "32"},
         {"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["warning"]},
     ),
+    "reasons are no attributes of spans": ({"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "128"}, {}),
+    "kinds on spans are cut": (
+        {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "100"},
+        {"OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": ["warning"]},
+    ),
     "nothing is cut": ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": str(limits.REASON_LENGTH)}, {}),
     "a limit that is empty": ({"OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": " "}, {}),
     "a limit that is none": (
@@ -86,6 +92,31 @@ CASES = {
     "fields are dropped": (
         {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": str(len(KEYS) - 1)},
         {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": ["warning"]},
+    ),
+    "ids are dropped": (
+        {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": "3"},
+        {"OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": ["problem"]},
+    ),
+    "own failures are dropped": (
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "2"},
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": ["problem"]},
+    ),
+    "rollouts are dropped": (
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "31"},
+        {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": ["warning"]},
+    ),
+    "own failures and more are dropped": (
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": "7"},
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["problem"]},
+    ),
+    "something is dropped": ({"OTEL_ATTRIBUTE_COUNT_LIMIT": "8"}, {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["warning"]}),
+    "all has room": (
+        {
+            "OTEL_ATTRIBUTE_COUNT_LIMIT": "32",
+            "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": str(len(KEYS)),
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "32",
+        },
+        {},
     ),
     "spans have no events": ({"OTEL_SPAN_EVENT_COUNT_LIMIT": "0"}, {"OTEL_SPAN_EVENT_COUNT_LIMIT": ["problem"]}),
     "nothing is sampled": ({"OTEL_TRACES_SAMPLER": "parentbased_always_off"}, {"OTEL_TRACES_SAMPLER": ["problem"]}),
@@ -219,6 +250,13 @@ def test_findings_as_json(command, monkeypatch):
         "says": "switches off all spans and counts",
         "fix": "unset OTEL_SDK_DISABLED",
     } in document["findings"]
+
+
+def test_what_is_written_last():
+    """What tells a failure apart and links it is what is dropped last of an event."""
+    event = FailureEvent(event_id="a", failure_kind="k", boundary="agent", cause_id="b", failure_reason="r")
+    last = [*to_attributes(event, root=False)][-limits.LAST_OF_AN_EVENT :]
+    assert set(last) == {semconv.FAILURE_CAUSE_ID, semconv.FAILURE_BOUNDARY, semconv.FAILURE_KIND, semconv.FAILURE_ID}
 
 
 def test_keys_are_all_that_an_event_can_have():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gym_failures import limits
 from gym_failures.header import decode_report
 from gym_failures.reading import read_files
 from tests.run.programs import PROGRAMS, files, hooked, ran, resources, surroundings
@@ -75,6 +76,15 @@ def test_an_instrumentation_that_is_unwanted(tmp_path):
     env = hooked(tmp_path, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="aiohttp-client, urllib3", **SERVER)
     assert ran(sys.executable, ROUND_TRIP, env=env).told()["report"] is not None
     assert [line.count('"kind":3') for line in files(tmp_path)[0].read_text().splitlines()] == [0]
+
+
+@pytest.mark.parametrize("names", ["", "http/dup"])
+def test_the_lowest_limit_that_keeps_an_own_failure(tmp_path, names):
+    """Of as many attributes as `doctor` asks for at least, the failure that a request ended with is among the last."""
+    least = {"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": str(limits.LAST_OF_A_SPAN), "OTEL_SEMCONV_STABILITY_OPT_IN": names}
+    sent = decode_report(ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, **least, **SERVER)).told()["report"])
+    (read,) = read_files(files(tmp_path))
+    assert read.report.failure_id == sent.failure_id
 
 
 MADE = """

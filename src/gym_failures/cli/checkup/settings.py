@@ -5,17 +5,14 @@ from importlib.metadata import entry_points
 from importlib.util import find_spec
 from typing import Final
 
-from gym_failures import gym_configuration, limits
+from gym_failures import gym_configuration
 from gym_failures.accepted import DEFAULT, EVERYONE, NOBODY
-from gym_failures.attributes import KEYS
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
+from gym_failures.cli.checkup.span_limits import span_limits
 from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigError
 from gym_failures.enabling.process import Process
 from gym_failures.kinds import FailureBoundary
 
-_LENGTHS: Final = ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT")
-_COUNTS: Final = ("OTEL_ATTRIBUTE_COUNT_LIMIT", "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT")
-_EVENTS: Final = "OTEL_SPAN_EVENT_COUNT_LIMIT"
 _SAMPLER: Final = "OTEL_TRACES_SAMPLER"
 _SAMPLER_ARG: Final = "OTEL_TRACES_SAMPLER_ARG"
 _PROPAGATORS: Final = "OTEL_PROPAGATORS"
@@ -29,7 +26,7 @@ def settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     said = {name: value.strip() for name, value in environ.items() if value.strip()}
     yield from _own(said)
     yield from _switches(said)
-    yield from _limits(said)
+    yield from span_limits(said)
     yield from _sampler(said)
     yield from _propagators(said)
 
@@ -92,29 +89,6 @@ def _switches(said: Mapping[str, str]) -> Iterator[Finding]:
             yield problem(_NOT_INSTRUMENTED, f"leaves {name} out, so traces have gaps", f"take {name} out of it")
 
 
-def _limits(said: Mapping[str, str]) -> Iterator[Finding]:
-    for name in _LENGTHS:
-        length = _number(said.get(name))
-        if length is None:
-            continue
-        if length < limits.OWN_ID_LENGTH:
-            yield problem(
-                name,
-                f"is {said[name]}: ids are cut, and failures cannot be linked",
-                f"set it to {limits.REASON_LENGTH}",
-            )
-        elif length < limits.REASON_LENGTH:
-            yield warning(name, f"is {length}: longer reasons are cut", f"set it to {limits.REASON_LENGTH}")
-    for name in _COUNTS:
-        count = _number(said.get(name))
-        if count is not None and count < len(KEYS):
-            says = f"is {said[name]}: a failure has up to {len(KEYS)} attributes, and the first are dropped"
-            yield warning(name, says, f"set it to {len(KEYS)} or more")
-    events = _number(said.get(_EVENTS))
-    if events is not None and events < 1:
-        yield problem(_EVENTS, f"is {said[_EVENTS]}: spans have no events, so no failures", f"unset {_EVENTS}")
-
-
 def _sampler(said: Mapping[str, str]) -> Iterator[Finding]:
     name = said.get(_SAMPLER, "")
     if name.endswith("always_off"):
@@ -148,10 +122,3 @@ def _propagators(said: Mapping[str, str]) -> Iterator[Finding]:
             yield problem(
                 _PROPAGATORS, f"names {name}, which is not installed; OpenTelemetry refuses to start", "take it out"
             )
-
-
-def _number(value: str | None) -> int | None:
-    """Return a limit; what is no number OpenTelemetry refuses, which ends the program, so it cuts as 0 does."""
-    if value is None or value.lower() == "unset":
-        return None
-    return int(value) if value.isdecimal() else 0
