@@ -70,7 +70,8 @@ def _trace_labels(forest: Forest) -> list[_Label]:
 def _rollout_labels(forest: Forest) -> list[_Label]:
     """Label by rollout, across the traces of one run; what belongs to no known rollout stays apart by trace."""
     rollouts = rollouts_of(forest)
-    return [*map(_Label, rollouts, told_apart(forest, rollouts))]
+    labels = {key: _Label(key[0], apart) for key, apart in told_apart(forest, rollouts).items()}
+    return [labels[rollout, span.trace_id] for rollout, span in zip(rollouts, forest.spans, strict=True)]
 
 
 def _labelled(forest: Forest, heard: Iterable[Witness], labels: Sequence[_Label], units: Units) -> Iterator[Group]:

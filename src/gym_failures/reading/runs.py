@@ -5,7 +5,7 @@ an id alone ties nothing together. What does is the time of the rollout, which t
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -40,24 +40,22 @@ class _Part:
     """The run that a process of it says it is of; servers say so of all runs that they serve."""
 
 
-def told_apart(forest: Forest, rollouts: Sequence[str | None]) -> list[str | None]:
-    """Return for each span of `forest`, by position, what tells its rollout from others of that id.
+def told_apart(forest: Forest, rollouts: Sequence[str | None]) -> dict[tuple[str | None, str], str | None]:
+    """Return for each rollout's id, and each trace that has spans of it, what tells it from other rollouts of that id.
 
-    `rollouts` has the id of each. A trace with the rollout's own span is told by its id. Any other trace goes with the
-    rollout in whose time it was; where there is none, with those whose processes name the same run, or no run.
+    `rollouts` has the id for each span of `forest`, by position. A trace with the rollout's own span is told by its id.
+    Any other trace goes with the rollout in whose time it was; where there is none, with those whose processes name the
+    same run, or no run.
     """
-    keys = [(rollout, span.trace_id) for rollout, span in zip(rollouts, forest.spans, strict=True)]
-    apart: dict[tuple[str | None, str], str | None] = {}
-    traces: defaultdict[str, list[str]] = defaultdict(list)
-    for rollout, trace_id in dict.fromkeys(keys):
-        apart[rollout, trace_id] = trace_id if rollout is None else None
-        if rollout is not None:
-            traces[rollout].append(trace_id)
-    several = frozenset(rollout for rollout, ids in traces.items() if len(ids) > 1)
+    keys = {(rollout, span.trace_id) for rollout, span in zip(rollouts, forest.spans, strict=True)}
+    apart = {(rollout, trace_id): trace_id if rollout is None else None for rollout, trace_id in keys}
+    several = frozenset(
+        rollout for rollout, number in Counter(key[0] for key in keys).items() if number > 1 and rollout
+    )
     for rollout, parts in _parts(forest, rollouts, several).items():
         for trace_id, told in _told(parts).items():
             apart[rollout, trace_id] = told
-    return [apart[key] for key in keys]
+    return apart
 
 
 def _parts(forest: Forest, rollouts: Sequence[str | None], wanted: frozenset[str]) -> Mapping[str, Mapping[str, _Part]]:
