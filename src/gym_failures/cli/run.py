@@ -47,18 +47,18 @@ def run(
     its spans to a file, which `gym-failures show` reads. Servers that are not NeMo Gym's are told by
     GYM_FAILURES_BOUNDARY what they are.
     """
-    with needs("gym", *_NEEDED):
-        try:
-            config = Config.from_env()
-        except ConfigError as error:
-            err().print(f"gym-failures: {plain(str(error))}", markup=False)
-            raise typer.Exit(exits.USAGE) from None
-    traces = folder if folder is not None else Path(config.traces)
+    try:
+        config = Config.from_env()
+    except ConfigError as error:
+        err().print(f"gym-failures: {plain(str(error))}", markup=False)
+        raise typer.Exit(exits.USAGE) from None
     if not config.enabled:
         _become(command, os.environ)
+    with needs("gym", *_NEEDED):
+        traced = environment(os.environ, folder if folder is not None else Path(config.traces))
     for finding in missing_exporters(os.environ):  # Each process would find that out for itself, somewhere in its log.
         err().print(f"gym-failures: {plain(finding.says)}; {finding.fix}", markup=False, soft_wrap=True)
-    _become(command, environment(os.environ, traces))
+    _become(command, traced)
 
 
 def environment(given: Mapping[str, str], traces: Path) -> dict[str, str]:
