@@ -19,11 +19,12 @@ from gym_failures.guard import Guard, warn_once
 from gym_failures.header import decode_reports
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary
-from gym_failures.log import FailureLog, current_log, log_here
+from gym_failures.log import FailureLog, log_here, log_of
 from gym_failures.marks import REMOTE, Mark, mark_of
 from gym_failures.operations import Attempt, Operation, current_operation
 from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder
+from gym_failures.recording import current
 from gym_failures.records import FailureEvent, FailureReport, ModelFailureDetails
 from gym_failures.shapes import lenient_event
 from gym_failures.streams import StreamWatch
@@ -52,7 +53,7 @@ _SUPPRESSED: Final = (
 class Call:
     """One call, in one attempt or in as many as the library makes by itself. Nothing here raises."""
 
-    __slots__ = ("_attempt", "_boundary", "_log", "_operation", "_outside", "_recorder")
+    __slots__ = ("_boundary", "_holder", "_log", "_number", "_operation", "_outside", "_recorder")
 
     def __init__(self, boundary: FailureBoundary, recorder: FailureRecorder | None) -> None:
         """Begin the first attempt, of the operation outside or of one of its own.
@@ -61,10 +62,12 @@ class Call:
         """
         self._boundary = boundary
         self._recorder = recorder
-        self._log = current_log()
-        self._outside = trace.get_current_span() if self._log is None else None
+        # What stands for the request is asked for its log when there is something to put into it.
+        self._holder = current.get()
+        self._log: FailureLog | None = None
+        self._outside = trace.get_current_span() if self._holder is None else None
         self._operation = current_operation()
-        self._attempt = None if self._operation is None else self._operation.begin_attempt()
+        self._number = 0 if self._operation is None else self._operation.begin_attempt()
         if self._operation is not None and self._operation.attempts > 1:
             look()
 
@@ -72,7 +75,7 @@ class Call:
         """Begin another attempt."""
         self._current_attempt()
         if self._operation is not None:
-            self._attempt = self._operation.begin_attempt()
+            self._number = self._operation.begin_attempt()
         look()
 
     @property
@@ -132,11 +135,9 @@ class Call:
     def watch(self, url: object) -> StreamWatch | None:
         """Return what to show the body of an event stream from `url` to; None when its reports are not believed."""
         with _CALL:
-            log = self._log or log_here(self._boundary, self._recorder)
-            config = log.recorder.config
+            config = self._log_of_call().recorder.config
             if _is_suppressed() or not (config.enabled and config.accepts(str(url))):
                 return None
-            self._log = log
             span = trace.get_current_span()
             return StreamWatch(lambda report: self.reported(report, span))
         return None
@@ -160,14 +161,14 @@ class Call:
 
     def _log_of_call(self) -> FailureLog:
         if self._log is None:
-            self._log = log_here(self._boundary, self._recorder)
+            self._log = log_of(self._holder) or log_here(self._boundary, self._recorder)
         return self._log
 
     def _current_attempt(self) -> Attempt:
-        if self._attempt is None:
+        if self._operation is None:
             self._operation = Operation()
-            self._attempt = self._operation.begin_attempt()
-        return self._attempt
+            self._number = self._operation.begin_attempt()
+        return self._operation.attempt(self._number)
 
 
 def _believed(values: list[object], url: object, log: FailureLog) -> FailureReport | None:

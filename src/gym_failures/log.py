@@ -23,7 +23,7 @@ from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.observing import Observing
 from gym_failures.recorder import FailureRecorder
-from gym_failures.recording import current, is_a_normal_end, owner_of
+from gym_failures.recording import CurrentLog, current, is_a_normal_end, owner_of
 from gym_failures.records import FailureEvent
 
 _LOG: Final = Guard("log")
@@ -223,9 +223,12 @@ def _reset(token: Token[Any]) -> None:
 
 def current_log() -> FailureLog | None:
     """Return the log of the request that this code works for, or None outside of one."""
-    found = current.get()
-    # What is no log makes one when it is asked for, as a request does in which nothing has failed so far.
-    log = found if isinstance(found, FailureLog) else getattr(found, "log", None)
+    return log_of(current.get())
+
+
+def log_of(holder: CurrentLog | None) -> FailureLog | None:
+    """Return the log that stands for a request; what is none makes one, as where nothing has failed so far."""
+    log = holder if isinstance(holder, FailureLog) else getattr(holder, "log", None)
     return log if isinstance(log, FailureLog) else None
 
 

@@ -1,9 +1,9 @@
 """Logical calls to another server, and the attempts that they take."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext, suppress
 from contextvars import ContextVar
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from gym_failures.ids import new_id
 
@@ -17,9 +17,12 @@ class Attempt(NamedTuple):
 
 
 class Operation:
-    """One logical call to another server, whatever number of attempts it takes."""
+    """One logical call to another server, whatever number of attempts it takes.
 
-    __slots__ = ("attempts", "operation_id")
+    As a context manager, once, it is the current one of the code within.
+    """
+
+    __slots__ = ("_token", "attempts", "operation_id")
 
     def __init__(self) -> None:
         """Take an id; no attempt has begun."""
@@ -29,12 +32,27 @@ class Operation:
     @property
     def attempt_id(self) -> str | None:
         """The current attempt, ``<operation_id>.<n>`` with n from 1; None before the first one begins."""
-        return f"{self.operation_id}.{self.attempts}" if self.attempts else None
+        return self.attempt(self.attempts).attempt_id if self.attempts else None
 
-    def begin_attempt(self) -> Attempt:
-        """Count one more attempt and return it; its labels stay its own when others run at the same time."""
+    def begin_attempt(self) -> int:
+        """Count one more attempt and return its number; that stays its own when others run at the same time."""
         self.attempts += 1
-        return Attempt(self.operation_id, f"{self.operation_id}.{self.attempts}")
+        return self.attempts
+
+    def attempt(self, number: int) -> Attempt:
+        """Return the labels of an attempt, by its number from 1."""
+        return Attempt(self.operation_id, f"{self.operation_id}.{number}")
+
+    def __enter__(self) -> Self:
+        """Make this the current operation."""
+        self._token = _current.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Bring back what was the current one; where another context ends the block, there is nothing to bring back."""
+        with suppress(ValueError):
+            _current.reset(self._token)
+        del self._token  # It holds the context, and a connection that was made meanwhile holds the operation.
 
 
 _current: Final[ContextVar[Operation | None]] = ContextVar("gym_failures_operation", default=None)
@@ -45,19 +63,10 @@ def current_operation() -> Operation | None:
     return _current.get()
 
 
-@contextmanager
-def operation() -> Iterator[Operation]:
+def operation() -> AbstractContextManager[Operation]:
     """Open an operation around a call with its retries; within another one, that one goes on."""
     outer = _current.get()
-    if outer is not None:
-        yield outer
-        return
-    opened = Operation()
-    token = _current.set(opened)
-    try:
-        yield opened
-    finally:
-        _current.reset(token)
+    return Operation() if outer is None else nullcontext(outer)
 
 
 def close_off_operation() -> Callable[[], None]:

@@ -22,7 +22,7 @@ from opentelemetry.trace import Span
 
 from gym_failures import limits, semconv
 from gym_failures.guard import Guard
-from gym_failures.log import FailureLog
+from gym_failures.log import log_of
 from gym_failures.recording import CurrentLog, current
 
 _WAITING: Final = Guard("waiting")
@@ -168,7 +168,7 @@ def look() -> None:
 
 def _tell(waiting: Waiting, now: float) -> None:
     """Write a short span beneath that of the request, with copies of the newest of its failures."""
-    log = _log_of(waiting.holder)
+    log = log_of(waiting.holder)
     if log is None:
         return
     parent, recorder = log.span, log.recorder
@@ -195,9 +195,3 @@ def _tell(waiting: Waiting, now: float) -> None:
 def _carried(span: Span) -> dict[str, str | int | float]:
     held = getattr(span, "attributes", None) or {}
     return {name: held[name] for name in _CARRIED if name in held}
-
-
-def _log_of(holder: CurrentLog | None) -> FailureLog | None:
-    """Return the log of a request, which a request in which nothing has failed so far makes when it is asked for."""
-    found = holder if isinstance(holder, FailureLog) else getattr(holder, "log", None)
-    return found if isinstance(found, FailureLog) else None

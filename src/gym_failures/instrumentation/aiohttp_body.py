@@ -27,13 +27,12 @@ _bodies: Final[dict[int, tuple[ref[ClientResponse], "_Body"]]] = {}
 class _Body:
     """A body that is still coming in: what its stream reports, and what it breaks off with."""
 
-    __slots__ = ("_call", "_reports", "_span")
+    __slots__ = ("_call", "_reports")
 
     def __init__(self, call: Call, reports: StreamWatch | None) -> None:
-        """Begin while the call's span is the current one; `reports` is None for a body that brings none."""
+        """Begin; `reports` is None for a body that brings none."""
         self._call = call
         self._reports = reports
-        self._span = call.span
 
     def feed(self, data: bytes) -> None:
         """Look at the next bytes."""
@@ -46,7 +45,7 @@ class _Body:
         if self._reports is not None:
             self._reports.end(broken)
         if broken is not None:
-            self._call.failed(broken, span=self._span)
+            self._call.failed(broken, span=self._call.span)
 
 
 class _WatchedReader(StreamReader):

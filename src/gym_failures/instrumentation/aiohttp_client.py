@@ -7,7 +7,7 @@ a kept connection which the peer had dropped, and a body that breaks off.
 
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from gym_failures.calls import Call
@@ -17,6 +17,10 @@ from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
+from gym_failures.recording import CurrentLog, current
+
+if TYPE_CHECKING:
+    from contextvars import Token
 
 try:
     import aiohttp
@@ -35,7 +39,7 @@ _LOST: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError)
 class _Exchange(Call):
     """A call, known to the signals of its request and to what belongs to it."""
 
-    __slots__ = ("is_lost", "response")
+    __slots__ = ("_connecting", "is_lost", "response")
 
     def __init__(self, boundary: FailureBoundary, recorder: FailureRecorder | None) -> None:
         super().__init__(boundary, recorder)
@@ -44,6 +48,17 @@ class _Exchange(Call):
         self.response: ClientResponse | None = None
         # Whether the last try ended with its connection.
         self.is_lost = False
+        self._connecting: Token[CurrentLog | None] | None = None
+
+    def connects(self) -> None:
+        """Put the request out of sight while a connection is made: that keeps the context, and the request in it."""
+        self._connecting = current.set(None)
+
+    def has_connected(self) -> None:
+        """Bring the request back."""
+        if self._connecting is not None:
+            current.reset(self._connecting)
+            self._connecting = None
 
     def answered(self, response: ClientResponse) -> Mark | None:
         """Observe the reply."""
@@ -52,6 +67,7 @@ class _Exchange(Call):
 
     def ended(self, error: BaseException) -> None:
         """Observe what ended the request: an error of the connection, or one that was made of the reply."""
+        self.has_connected()
         response = self.response
         if response is None or not _is_made_of_a_reply(error):
             self.response = None
@@ -75,6 +91,8 @@ class _Signals(TraceConfig):
         self._boundary = boundary
         self._recorder = recorder
         self.is_on = True
+        self.on_connection_create_start.append(self._connect)
+        self.on_connection_create_end.append(self._connected)
         self.on_request_end.append(self._end)
         self.on_request_redirect.append(self._redirect)
         self.on_request_exception.append(self._fail)
@@ -84,6 +102,16 @@ class _Signals(TraceConfig):
         with _AIOHTTP:
             return _Exchange(self._boundary, self._recorder) if self.is_on else None
         return None
+
+    async def _connect(self, _: ClientSession, exchange: Any, __: object) -> None:  # noqa: ANN401
+        with _AIOHTTP:
+            if exchange is not None:
+                exchange.connects()
+
+    async def _connected(self, _: ClientSession, exchange: Any, __: object) -> None:  # noqa: ANN401
+        with _AIOHTTP:
+            if exchange is not None:
+                exchange.has_connected()
 
     async def _end(self, _: ClientSession, exchange: Any, params: aiohttp.TraceRequestEndParams) -> None:  # noqa: ANN401
         with _AIOHTTP:

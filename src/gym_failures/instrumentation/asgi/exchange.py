@@ -14,76 +14,30 @@ from gym_failures.instrumentation.asgi.reply import (
     with_report,
     without_report,
 )
-from gym_failures.instrumentation.asgi.request_log import Place
-from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Scope, Send, has_report, is_report
-from gym_failures.recorder import FailureRecorder
+from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Send, has_report, is_report, told_later
 from gym_failures.recording import current
 from gym_failures.records import FailureEvent
+from gym_failures.waiting import end as end_of_waiting
 
 SCOPE_KEY: Final = "gym_failures.request"
 """Where the ASGI scope of a request holds its `Exchange`, so that it has one, whatever is mounted or wrapped."""
 
 
 class Exchange(ObservedRequest):
-    """What happens to one request: failures are put into its log, and the log into its reply.
-
-    It passes every message and every exception on.
-    """
+    """What happens to one request: failures are put into its log, and the log into its reply."""
 
     _headers: Headers = ()
-    _last_byte: bytes = b""
+    last_byte: bytes = b""
+    """The last byte of the body so far."""
     _own_in_header: FailureEvent | None = None
-
-    def __init__(self, place: Place, recorder: FailureRecorder, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begin with nothing sent."""
-        super().__init__(place, recorder, scope)
-        self._receive = receive
-        self._send = send
-        self._trailers = False
-
-    async def receive(self) -> Message:
-        """Pass on what the server received; notice that the client has gone."""
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            self._leaves()
-        return message
-
-    async def send(self, message: Message) -> None:
-        """Pass on what the app sends: its start with the report, all the rest as it is."""
-        kind = message["type"]
-        last = False
-        if kind == "http.response.start":
-            message = self._start(message)
-        elif message.get("more_body"):
-            try:
-                if body := message.get("body"):
-                    self._last_byte = bytes(body[-1:])  # A copy: a view's buffer is the app's, to use again.
-            except Exception as error:  # noqa: BLE001 - as the guard does, for each chunk of a stream
-                GUARD.report(error)
-        else:
-            last = (kind == "http.response.body" and not self._trailers) or is_last(message, trailers=self._trailers)
-        try:
-            if last and not self._uneventful:
-                message = await self._end(message)
-            await self._send(message)
-        except OSError as error:
-            self._leaves()
-            self._lost = error
-            raise
-        if last:
-            self._finished = True
-
-    async def leave(self, error: BaseException) -> None:
-        """Decide on an exception that leaves the app; a broken event stream gets its comment."""
-        ending: Message | None = None
-        with GUARD:
-            ending = self._leave(self._known(error))
-        if ending is not None:
-            with GUARD:
-                await self._send(ending)
+    _trailers = False
 
     def close(self) -> None:
-        """End the log, and let go of the exceptions, whose frames would keep the request alive."""
+        """End the log, and let go of what would keep the request in memory for as long as this is.
+
+        That can be long: whatever is begun while a request is served has a copy of its context, such as a connection
+        that a client keeps.
+        """
         try:
             current.reset(self.outside)
             for take_back in self.undo:
@@ -91,20 +45,19 @@ class Exchange(ObservedRequest):
         except ValueError:
             pass  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
         self._closed = True
-        if self._uneventful:
+        end_of_waiting(self.waiting)
+        self.scope = told_later(self.scope)
+        if self.uneventful:
             return
-        if self._gone and not self._finished:
+        if self._gone and not self.finished:
             self._settle_gone()
         self.log.close()
         self._error = self._cancelled = self._lost = self._handled_before = None
 
-    # --- Within -------------------------------------------------------------------------------------------------------
+    # --- The reply ----------------------------------------------------------------------------------------------------
 
-    def _leaves(self) -> None:
-        self._gone = True
-        self._uneventful = False
-
-    def _start(self, message: Message) -> Message:
+    def start(self, message: Message) -> Message:
+        """Return the start of the reply, with the report in it if there is one to give."""
         try:
             status = message["status"]
             if self._started or status < limits.HTTP_FINAL_STATUS_MIN:
@@ -115,14 +68,47 @@ class Exchange(ObservedRequest):
             if not isinstance(headers, (list, tuple)):
                 message, headers = with_readable_headers(message)
             self._headers = headers
-            if not self._uneventful or status >= limits.SERVER_ERROR_STATUS or has_report(headers):
+            if not self.uneventful or status >= limits.SERVER_ERROR_STATUS or has_report(headers):
                 message = self._decide(message, status)
         except Exception as error:  # noqa: BLE001 - as the guard does
             GUARD.report(error)
         self._started = True
-        if not self._uneventful and self._log is not None:
+        if not self.uneventful and self._log is not None:
             self._log.seal()
         return message
+
+    def ends_with(self, message: Message) -> bool:
+        """Tell whether a message without more of a body is the last one of the reply."""
+        if self._trailers:
+            return is_last(message, trailers=True)
+        return message["type"] == "http.response.body" or is_last(message, trailers=False)
+
+    def ending(self, message: Message) -> Message | None:
+        """Return what has to come before the end of a reply that failed after it had started."""
+        with GUARD:
+            self.last_byte = bytes(message.get("body", b"")[-1:]) or self.last_byte
+            return self._end_of_stream()
+        return None
+
+    def leave(self, error: BaseException) -> Message | None:
+        """Decide on an exception that leaves the app, and return the comment that a broken event stream gets."""
+        with GUARD:
+            return self._leave(self._known(error))
+        return None
+
+    def leaves(self, error: OSError | None = None) -> None:
+        """Take note that the client has gone, and of the error with which the server has said so.
+
+        After the reply that is no news: whoever asks then is told of the end of the request.
+        """
+        if self.finished:
+            return
+        self._gone = True
+        self.uneventful = False
+        if error is not None:
+            self._lost = error
+
+    # --- Within -------------------------------------------------------------------------------------------------------
 
     def _decide(self, message: Message, status: int) -> Message:
         """Decide the own failure, and return the message with the report, if there is one to give."""
@@ -150,21 +136,6 @@ class Exchange(ObservedRequest):
             return with_report(message, self._headers, log)
         return without_report(message, self._headers) if relayed else message
 
-    async def _end(self, message: Message) -> Message:
-        """Send what comes before the end of a reply that failed after it had started, and return the end."""
-        ending: Message | None = None
-        with GUARD:
-            self._last_byte = bytes(message.get("body", b"")[-1:]) or self._last_byte
-            ending = self._end_of_stream()
-        if ending is None:
-            return message
-        if message.get("body"):
-            await self._send({**message, "more_body": True})
-            message = {**message, "body": b""}
-        with GUARD:
-            await self._send(ending)
-        return message
-
     def _end_of_stream(self) -> Message | None:
         """Return the comment for a reply that its app ends as if all had gone well."""
         if not self._broken and not self._gone and self.log.own is self._own_in_header:
@@ -178,7 +149,7 @@ class Exchange(ObservedRequest):
     def _leave(self, error: BaseException) -> Message | None:
         if isinstance(error, GeneratorExit):
             return None
-        if self._finished:
+        if self.finished:
             self.log.observe_failure(error)
             return None
         if self._gone or not isinstance(error, Exception):
@@ -198,8 +169,73 @@ class Exchange(ObservedRequest):
         if self._trailers:
             return None  # The body may have ended, and nothing of a body can follow then.
         if takes_a_comment(self.scope, self._headers) and self.log.recorder.config.replies_to(self.scope):
-            return comment(self.log, self._last_byte)
+            return comment(self.log, self.last_byte)
         return None
+
+
+class Wire:
+    """The messages of one request between the server and its app, each shown to the exchange and passed on.
+
+    The exchange does not know it, so that whatever holds that does not hold the server's connection too.
+    """
+
+    __slots__ = ("_exchange", "_receive", "_send")
+
+    def __init__(self, exchange: Exchange, receive: Receive, send: Send) -> None:
+        """Stand between what the server gives and the app."""
+        self._exchange: Final = exchange
+        self._receive: Final = receive
+        self._send: Final = send
+
+    async def receive(self) -> Message:
+        """Pass on what the server received; notice that the client has gone."""
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self._exchange.leaves()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Pass on what the app sends: its start with the report, all the rest as it is."""
+        exchange = self._exchange
+        last = False
+        if message["type"] == "http.response.start":
+            message = exchange.start(message)
+        elif message.get("more_body"):
+            try:
+                if body := message.get("body"):
+                    exchange.last_byte = bytes(body[-1:])  # A copy: a view's buffer is the app's, to use again.
+            except Exception as error:  # noqa: BLE001 - as the guard does, for each chunk of a stream
+                GUARD.report(error)
+        else:
+            last = exchange.ends_with(message)
+        try:
+            if last and not exchange.uneventful:
+                message = await self._before_the_end(message)
+            await self._send(message)
+        except OSError as error:
+            exchange.leaves(error)
+            raise
+        if last:
+            exchange.finished = True
+
+    async def leave(self, error: BaseException) -> None:
+        """Send what a reply that an exception broke gets at its end."""
+        ending = self._exchange.leave(error)
+        if ending is not None:
+            with GUARD:
+                await self._send(ending)
+
+    async def _before_the_end(self, message: Message) -> Message:
+        """Send what comes before the end of a reply that failed after it had started, and return the end."""
+        ending = self._exchange.ending(message)
+        if ending is None:
+            return message
+        if message.get("body"):
+            await self._send({**message, "more_body": True})
+            message = {**message, "body": b""}
+        with GUARD:
+            await self._send(ending)
+        return message
 
 
 def _is_cancelling() -> bool:

@@ -15,7 +15,7 @@ from opentelemetry.trace import Span, SpanKind
 
 from gym_failures.config import Config
 from gym_failures.guard import Guard
-from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange
+from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY, Exchange, Wire
 from gym_failures.instrumentation.asgi.request_log import Operation, Place, Stage
 from gym_failures.instrumentation.asgi.scope import App, Message, Receive, Scope, Send, has_report
 from gym_failures.kinds import FailureBoundary, FailureStage
@@ -65,16 +65,17 @@ class FailureMiddleware:
         exchange: Exchange | None = None
         if scope["type"] == "http" and SCOPE_KEY not in scope:
             try:
-                exchange = self._open(scope, receive, send)
+                exchange = self._open(scope)
             except Exception as error:  # noqa: BLE001 - as the guard does
                 _GUARD.report(error)
         if exchange is None:
             await self.app(scope, receive, send)
             return
+        wire = Wire(exchange, receive, send)
         try:
-            await self.app(scope, exchange.receive, exchange.send)
+            await self.app(scope, wire.receive, wire.send)
         except BaseException as error:
-            await exchange.leave(error)
+            await wire.leave(error)
             raise
         finally:
             # Each holds the other, so that without this only the garbage collector would end them.
@@ -84,12 +85,12 @@ class FailureMiddleware:
             except Exception as error:  # noqa: BLE001 - as the guard does
                 _GUARD.report(error)
 
-    def _open(self, scope: Scope, receive: Receive, send: Send) -> Exchange | None:
+    def _open(self, scope: Scope) -> Exchange | None:
         """Return what watches this request; None where the package is switched off."""
         recorder = self._recorder or default_recorder()
         if not recorder.config.enabled:
             return None
-        exchange = Exchange(self._place, recorder, scope, receive, send)
+        exchange = Exchange(self._place, recorder, scope)
         caller = current.get()
         if caller is not None:
             exchange.foreign_span = _foreign_span(caller)

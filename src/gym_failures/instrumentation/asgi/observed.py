@@ -17,6 +17,7 @@ from gym_failures.marks import cause_of, members_of
 from gym_failures.recorder import FailureRecorder
 from gym_failures.recording import CurrentLog
 from gym_failures.records import FailureEvent
+from gym_failures.waiting import Waiting
 
 GUARD: Final = Guard("asgi")
 
@@ -34,9 +35,15 @@ class ObservedRequest:
     """The span of a caller within this process, which is not the request's."""
     outside: Token[CurrentLog | None]
     """What was in the place of this request before."""
+    undo: tuple[Callable[[], object], ...] = ()
+    """What takes back at the end what the middleware has set in the context, beside `outside`."""
+    waiting: Waiting | None = None
+    """The watch over how long it takes, if anybody watches."""
     # What the app has sent; a middleware may hold it back, so what has reached the server is another matter.
-    begun = ended = False
-    _finished = _closed = False
+    begun = ended = finished = False
+    _started = _closed = False
+    uneventful = True
+    """Nothing is in the log, and the client is there."""
     # What was seen to fail, whether it broke the reply; and the end of work for a client that is gone.
     _error: Exception | None = None
     _broken = False
@@ -51,10 +58,6 @@ class ObservedRequest:
         self.scope = scope
         """As the app has it: a middleware that rewrites a path may hand on a copy, and routing writes into that."""
         self._handled_before = sys.exception()
-        self._uneventful = True  # Nothing is in the log, and the client is there.
-        self._started = False
-        self.undo: tuple[Callable[[], object], ...] = ()
-        """What takes back at the end what the middleware has set in the context, beside `outside`."""
         self.seen = [get_current()]
         """The contexts in which the request was seen, from the outside in: each may hold its span."""
 
@@ -67,7 +70,7 @@ class ObservedRequest:
             made = RequestLog(self._place, self.scope, self.recorder, seen=self.seen, foreign_span=self.foreign_span)
             # Looks and claims in one step, for threads that come at the same time.
             self._log = self.__dict__.setdefault("_log", made)
-            self._uneventful = False
+            self.uneventful = False
             # Only now, because the reply may have got further meanwhile.
             if self._started:
                 self._log.seal()
@@ -93,7 +96,7 @@ class ObservedRequest:
             if isinstance(error, GeneratorExit) or error is self._error or error is self._lost:
                 return
             event = self.log.observe_failure(error, span=self.log.span)
-            if self.ended or self._finished or event is None:
+            if self.ended or self.finished or event is None:
                 return
             if not isinstance(error, Exception) or event.failure_kind == kinds.CANCELLED:
                 self._cancelled = error

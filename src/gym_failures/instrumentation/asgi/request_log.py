@@ -10,7 +10,7 @@ from opentelemetry.trace import Span, SpanKind
 from gym_failures import kinds
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
-from gym_failures.instrumentation.asgi.scope import Scope, operation_of
+from gym_failures.instrumentation.asgi.scope import Scope, operation_of, told_later
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.log import FailureLog
 from gym_failures.recorder import FailureRecorder
@@ -77,6 +77,11 @@ class RequestLog(FailureLog):
     def replies_here(self) -> None:
         """Look for the span in the current context too, which is that of the reply's start."""
         self._reply = get_current()
+
+    def close(self) -> None:
+        """End the log; it holds no more of the scope from now on than what a late failure says of the request."""
+        super().close()
+        self._scope = told_later(self._scope)
 
     def disconnected(self) -> FailureEvent:
         """Return the failure of a request whose client did not wait for the reply."""

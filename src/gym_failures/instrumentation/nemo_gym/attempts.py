@@ -9,17 +9,21 @@ from gym_failures.instrumentation.nemo_gym.hooks import Hook
 from gym_failures.instrumentation.nemo_gym.identity import value_of
 from gym_failures.log import current_log
 from gym_failures.marks import mark_of, set_mark
-from gym_failures.operations import Operation, operation
+from gym_failures.operations import Operation, current_operation, operation
 from gym_failures.patching import Method
 
 _GUARD: Final = Guard("nemo_gym_attempts")
 
 
 def _as_one_operation(call: Method) -> Method:
-    @functools.wraps(call)
-    async def calling(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+    async def opening(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
         with operation():
             return await call(*args, **kwargs)
+
+    @functools.wraps(call)
+    def calling(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
+        # Within an operation nothing is added, not even a coroutine: thousands of calls can wait at a time.
+        return (opening if current_operation() is None else call)(*args, **kwargs)
 
     return calling
 

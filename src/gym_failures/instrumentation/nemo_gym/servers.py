@@ -5,6 +5,7 @@ adds last. So one stands within the middleware that makes a reply of every excep
 """
 
 import functools
+from collections.abc import Awaitable
 from typing import Any, Final
 
 from opentelemetry import trace
@@ -12,6 +13,7 @@ from opentelemetry import trace
 from gym_failures import semconv, waiting
 from gym_failures.guard import Guard, warn_once
 from gym_failures.instrumentation.asgi import instrument_app, is_instrumented, leave_app_alone
+from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY
 from gym_failures.instrumentation.asgi.scope import App, Receive, Scope, Send
 from gym_failures.instrumentation.nemo_gym import identity
 from gym_failures.instrumentation.nemo_gym.hooks import Hook
@@ -62,20 +64,21 @@ class RolloutPart:
         """Wrap `app`."""
         self._app: Final = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one scope."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        with _GUARD:
-            rollout_id, _ = identity.split_path(scope["path"])
-            if rollout_id is not None:
-                identity.write(trace.get_current_span(), {semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
-        watched = waiting.begin()
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            waiting.end(watched)
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Serve one scope; with no coroutine of its own, because thousands of requests can wait at a time."""
+        if scope["type"] == "http":
+            with _GUARD:
+                self._say(scope)
+        return self._app(scope, receive, send)
+
+    @staticmethod
+    def _say(scope: Scope) -> None:
+        rollout_id, _ = identity.split_path(scope["path"])
+        if rollout_id is not None:
+            identity.write(trace.get_current_span(), {semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
+        exchange = scope.get(SCOPE_KEY)
+        if exchange is not None:
+            exchange.waiting = waiting.begin()
 
 
 def _instrumenting(set_up: Method) -> Method:
