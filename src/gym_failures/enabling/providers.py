@@ -14,7 +14,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
-from gym_failures import limits
+from gym_failures import limits, semconv
 from gym_failures._version import __version__
 from gym_failures.enabling.exporters import chosen, made, receivers
 from gym_failures.enabling.flushing import Answers, Flush
@@ -96,7 +96,7 @@ def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
         "nemo.gym.service_group": group,
         "nemo.gym.server.name": process.name,
         "nemo.gym.server.type": process.type,
-        "nemo.run.id": next((environ[name] for name in _RUN_IDS if environ.get(name)), None),
+        semconv.NEMO_RUN_ID: next((environ[name] for name in _RUN_IDS if environ.get(name)), None),
         "telemetry.distro.name": "gym-failures",
         "telemetry.distro.version": __version__,
         # Counters of two processes under one identity would make one series of nonsense.
