@@ -15,7 +15,7 @@ from gym_failures import kinds, limits, semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.exceptions import FailureError
 from gym_failures.kinds import FailureBoundary, FailureStage
-from gym_failures.reading import EventRecord, SpanKind, SpanRecord
+from gym_failures.reading import EventRecord, SpanKind, SpanRecord, SpanStatus
 from gym_failures.records import (
     EpisodeFailure,
     FailureDetails,
@@ -299,6 +299,7 @@ def stored_spans() -> st.SearchStrategy[list[SpanRecord]]:
         trace=st.sampled_from([spans.TRACE, "1" * 32]),
         end=st.integers(0, 3),
         dropped=st.sampled_from([0, 0, 0, 1]),
+        status=st.sampled_from([SpanStatus.UNSET, SpanStatus.UNSET, SpanStatus.ERROR]),
     )
     return st.lists(one, max_size=8, unique_by=lambda span: (span.trace_id, span.span_id))
 

@@ -15,7 +15,7 @@ from gym_failures.reading.rebuild import rebuild_stored
 from gym_failures.reading.shelf import Shelf
 from tests import strategies
 from tests.reading.test_read_reports import JUNK, exported
-from tests.spans import failure, server, span, told
+from tests.spans import client, failure, server, span, told
 from tests.stored import as_line
 
 ONE, OTHER, THIRD = ("1" * 32, "2" * 32, "3" * 32)
@@ -51,7 +51,7 @@ def ids(one):
 
 def shelved(spans, *, by, most, batch):
     """Return the reports of spans that were kept on a shelf."""
-    shelf = Shelf(by_rollout=by == "rollout", most=most, batch=batch)
+    shelf = Shelf(by_rollout=by == "rollout", most=most, batch=batch, large=most)
     try:
         for one in spans:
             shelf.add(one)
@@ -118,6 +118,17 @@ def test_nothing_is_left_behind(path, tmp_path, monkeypatch):
     before = {*tmp_path.iterdir()}
     with iter_reports([path]):
         assert {*tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(("large", "left"), [(50, 2), (51, 51)], ids=["large", "not large"])
+def test_of_a_large_trace_comes_back_what_matters(large, left):
+    """Memory does not grow with the spans of a large trace that tell of nothing, only with those that matter."""
+    shelf = Shelf(by_rollout=True, most=10, batch=1, large=large)
+    for one in (server(1, None, end=99), client(2, 1, told(failure("f"))), *(client(n, 1) for n in range(3, 52))):
+        shelf.add(one)
+    (batch,) = shelf.batches()
+    shelf.close()
+    assert len(batch) == left
 
 
 @given(strategies.stored_spans(), st.none() | st.sampled_from(["agent", "模型"]))

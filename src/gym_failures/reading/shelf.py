@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryFile
 from typing import IO, NamedTuple
 
+from gym_failures import limits
 from gym_failures.reading.model import Span
+from gym_failures.reading.relevance import Relevance
 from gym_failures.reading.rollouts import named_rollout
 
 
@@ -20,6 +22,8 @@ class _Trace:
     """What is known in memory of a trace whose spans are in the file."""
 
     start_ns: int
+    number: int = 0
+    """How many spans it has."""
     places: list[int] = field(default_factory=list)
     """Where in the file some of its spans begin."""
 
@@ -32,6 +36,7 @@ class Bundle(NamedTuple):
     """When the first of them starts."""
     rollouts: frozenset[str]
     """The rollouts that they name."""
+    number: int
     packed: bytes
 
 
@@ -39,20 +44,22 @@ def bundle_of(trace_id: str, spans: Sequence[Span]) -> Bundle:
     """Pack spans of one trace."""
     rollouts = frozenset(rollout for span in spans if (rollout := named_rollout(span)) is not None)
     start_ns = min(span.start_ns for span in spans)
-    return Bundle(trace_id, start_ns, rollouts, pickle.dumps(spans, pickle.HIGHEST_PROTOCOL))
+    return Bundle(trace_id, start_ns, rollouts, len(spans), pickle.dumps(spans, pickle.HIGHEST_PROTOCOL))
 
 
 class Shelf:
     """Takes spans in any order and gives them back in batches; it has to be closed."""
 
-    def __init__(self, *, by_rollout: bool, most: int, batch: int) -> None:
+    def __init__(self, *, by_rollout: bool, most: int, batch: int, large: int = limits.HELD_SPANS) -> None:
         """Hold at most `most` spans in memory, and give back about `batch` of those in the file at once.
 
-        With `by_rollout` the traces of one rollout come in one batch.
+        With `by_rollout` the traces of one rollout come in one batch. Of traces in the file that come together and have
+        more than `large` spans only those come back that matter to reports.
         """
         self._ties = _Ties() if by_rollout else None
         self._most = most
         self._batch = batch
+        self._large = large
         self._held: dict[str, list[Span]] = {}
         self._number = 0
         self._traces: dict[str, _Trace] = {}
@@ -77,6 +84,7 @@ class Shelf:
         if trace is None:
             trace = self._traces[bundle.trace_id] = _Trace(bundle.start_ns)
         trace.start_ns = min(trace.start_ns, bundle.start_ns)
+        trace.number += bundle.number
         trace.places.append(self._file.seek(0, os.SEEK_END))
         self._file.write(bundle.packed)
         if self._ties is not None:
@@ -91,8 +99,9 @@ class Shelf:
         self._put_away()
         batch: list[Span] = []
         for group in self._groups():
+            taken = self._relevant if sum(self._traces[of].number for of in group) > self._large else self._taken
             for trace_id in group:
-                batch.extend(self._taken(self._file, self._traces[trace_id]))
+                batch.extend(taken(self._file, self._traces[trace_id]))
             if len(batch) >= self._batch:
                 yield batch
                 batch = []
@@ -122,6 +131,13 @@ class Shelf:
         for trace_id in ordered:
             groups.setdefault(self._ties.representative(trace_id), []).append(trace_id)
         return list(groups.values())
+
+    def _relevant(self, file: IO[bytes], trace: _Trace) -> Iterator[Span]:
+        """Yield the spans of a trace that matter to its reports."""
+        relevance = Relevance()
+        for span in self._taken(file, trace):
+            relevance.see(span)
+        yield from filter(relevance.chosen(), self._taken(file, trace))
 
     @staticmethod
     def _taken(file: IO[bytes], trace: _Trace) -> Iterator[Span]:
