@@ -101,7 +101,13 @@ def test_rows_are_read_by_nemo_gym_as_ever(traced):
 
 
 def test_no_process_more_is_started(plain, traced):
-    """The same processes run and end as they do without, the one that is killed too; no cluster of Ray is started."""
+    """Below the process that starts the servers there are the servers and nothing else, as without, and no Ray."""
+    assert len(plain.found["processes"]) == len(plain.found["ended"])
+    assert traced.found["processes"] == plain.found["processes"]
+    assert not traced.found["ray"]
+
+
+def test_processes_end_as_they_do_without(plain, traced):
+    """Each server ends with the status that it has without, the one that is killed too."""
     assert traced.found["ended"] == plain.found["ended"]
     assert traced.found["ended_early"] == plain.found["ended_early"]
-    assert not traced.found["ray"]

@@ -1,19 +1,24 @@
 """Bring NeMo Gym up, collect the rollouts, make the other calls, and take it down: `driver.py SETTINGS`.
 
 It runs in NeMo Gym's environment and does what NeMo Gym's own launcher does, without Ray and without an environment for
-each server. SETTINGS is a JSON file; what is found is written into its folder.
+each server. SETTINGS is a JSON file; what is found is written into its folder. Without a collection in it, NeMo Gym is
+only brought up and down.
 """
 
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
-from contextlib import ExitStack, contextmanager
+from collections import Counter
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import psutil
 from nemo_gym import _resolve_under_cwd_or_install as resolve
 from nemo_gym.global_config import (
     NEMO_GYM_CONFIG_DICT_ENV_VAR_NAME,
@@ -31,6 +36,10 @@ FOLDER = Path(SETTINGS["folder"])
 KINDS = ("resources_servers", "responses_api_agents", "responses_api_models", "environment_servers")
 PATIENCE = 240.0
 """Longest time that the whole run may take, in seconds; a run takes a tenth of it."""
+LOOK_EVERY = 0.1
+"""How often is looked which processes there are, in seconds."""
+SEEN = 5
+"""How often a process has to be seen to count: every server and every worker lives far longer than that takes."""
 ENDING = 10.0
 """Longest time that a server may take to end before it is killed, in seconds; ten times what NeMo Gym gives it, for a
 machine that is busy besides, and a third of what OpenTelemetry's SDK would wait for a receiver."""
@@ -108,6 +117,31 @@ def servers(config):
                 except subprocess.TimeoutExpired:
                     process.kill()
                     process.wait()
+
+
+@contextmanager
+def watched():
+    """Give the processes below this one that there are for a while in the block: the folder and the command of each."""
+    found, seen = {}, Counter()
+    over = threading.Event()
+
+    def look():
+        while not over.wait(LOOK_EVERY):
+            for process in psutil.Process().children(recursive=True):
+                with suppress(psutil.Error):  # it has ended since
+                    place, command = Path(process.cwd()).name, process.cmdline()
+                    if command:  # else it has ended, and nobody has asked how
+                        seen[process] += 1
+                    if command and seen[process] >= SEEN:
+                        found[process] = [place, *(re.sub(r"\d+", "N", word) for word in command)]
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        looking.join()
 
 
 def wait_for(client, running):
@@ -195,8 +229,7 @@ async def work(client):
 
 def main():
     """Run the bed."""
-    begun = time.monotonic()
-    times = {}
+    begun = psutil.Process().create_time()  # that of the command before `run` became this one
     config = get_global_config_dict(
         GlobalConfigDictParserConfig(
             initial_global_config_dict=OmegaConf.create(SETTINGS["config"]),
@@ -205,22 +238,21 @@ def main():
         )
     )
     head, thread, server = HeadServer.run_webserver()
-    with servers(config) as running:
+    with watched() as processes, servers(config) as running:
         client = Witness(head_server_config=ServerClient.load_head_server_config(), global_config_dict=config)
         wait_for(client, running)
-        times["up"] = time.monotonic() - begun
+        up = time.time() - begun
         server.mark_ready()
-        results = asyncio.run(asyncio.wait_for(work(client), PATIENCE))
-        times["done"] = time.monotonic() - begun
+        results = asyncio.run(asyncio.wait_for(work(client), PATIENCE)) if SETTINGS["collection"] else {}
         ended = {name: process.poll() for name, process in running.items()}
-    times["down"] = time.monotonic() - begun
     head.should_exit = True
     thread.join(5)
     found = {
         "calls": results,
         "ended_early": {name: status for name, status in ended.items() if status is not None},
         "ended": {name: process.returncode for name, process in running.items()},
-        "times": times,
+        "up": up,
+        "processes": sorted(processes.values()),
         "ray": "ray" in sys.modules,
     }
     (FOLDER / "found.json").write_text(json.dumps(found))

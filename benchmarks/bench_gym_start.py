@@ -1,0 +1,82 @@
+"""NeMo Gym's start under `gym-failures run`, and without it.
+
+The head server and the seven servers of the tests' bed are brought up as NeMo Gym's own launcher does it, from the
+environment that `make gym` makes, until each of them answers. The two sides take turns, and which of them begins
+changes, so that what else the machine does falls on both. The time is that of the whole command, from its first
+process on. Exits with status 1 when the start takes longer than is promised; a number of rounds may be given.
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
+
+from backends.processes import free_ports  # noqa: E402 - from where the line above says
+from gym_venv import WITH_US, MissingEnvironmentError  # noqa: E402 - as above
+from tests.gym.bed.configuration import config  # noqa: E402 - as above
+from tests.gym.bed.run import HERE, surroundings, tracing  # noqa: E402 - as above
+
+ROUNDS: Final = 5
+RATIO: Final = 1.05
+SECONDS: Final = 1.0
+"""Most that the start may take longer: one of the two has to hold."""
+PATIENCE: Final = 600
+"""Longest time that one start may take, in seconds; it takes half a minute on a machine of its own."""
+
+
+def main() -> int:
+    """Print the table; return 1 when the promise does not hold."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else ROUNDS
+    try:
+        WITH_US.python  # noqa: B018 - raises where it is missing
+    except MissingEnvironmentError as missing:
+        print(f"start of NeMo Gym left out: {missing}")
+        return 0
+    plain, traced = [], []
+    started(traced=False)  # What is read from disk and compiled at the first time.
+    for number in range(rounds):
+        for side in (False, True) if number % 2 else (True, False):
+            (traced if side else plain).append(started(traced=side))
+        print(f"round {number + 1}: {plain[-1]:.1f} s without us, {traced[-1]:.1f} s under run", flush=True)
+    ratio = statistics.median(ours / theirs for ours, theirs in zip(traced, plain, strict=True))
+    more = statistics.median(ours - theirs for ours, theirs in zip(traced, plain, strict=True))
+    holds = ratio <= RATIO or more <= SECONDS
+    print(f"start: {statistics.median(plain):.1f} s without us, {statistics.median(traced):.1f} s under run (medians)")
+    print(f"{ratio:.3f} <= {RATIO} or {more:.2f} <= {SECONDS} s  {'holds' if holds else 'MISSED'}")
+    return 0 if holds else 1
+
+
+def started(*, traced: bool) -> float:
+    """Bring NeMo Gym up and down again; return how many seconds it took to be up."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        settings = folder / "settings.json"
+        head, nobody = free_ports(0, 0)
+        servers = config(folder, head, f"http://127.0.0.1:{nobody}")
+        settings.write_text(json.dumps({"folder": name, "config": servers, "collection": None, "calls": []}))
+        before = tracing(folder) if traced else ()
+        log = folder / "driver.log"
+        with log.open("wb") as file:
+            done = subprocess.run(  # noqa: S603 - our own
+                [*before, WITH_US.python, HERE / "driver.py", settings],
+                cwd=HERE,
+                env=surroundings(folder),
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=PATIENCE,
+                check=False,
+            )
+        if done.returncode:
+            raise RuntimeError(log.read_text(errors="replace")[-2_000:])
+        return float(json.loads((folder / "found.json").read_text())["up"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
