@@ -66,6 +66,16 @@ def test_show_shows_whole_rollouts_with_what_is_chosen(command, write, options, 
         assert set(report["report"]["events"]) == {id_ for id_, key in ROLLOUT_OF.items() if key == report["key"]}
 
 
+@pytest.mark.parametrize("unit", ["request", "trace", "rollout"])
+def test_show_shows_what_has_an_id(command, write, unit):
+    """One tree is shown by the id that its first line has, whatever trees are made of, and one without is not."""
+    path = write(*ALL, server(9, None, told(failure("z")), own="z", trace="9" * 32))
+    (wanted,) = json.loads(command("show", "--by", unit, "--format", "json", "--kind", "my_*", path).output)["reports"]
+    ended = command("show", "--all", "--by", unit, "--format", "json", "--id", wanted["key"], path)
+    assert json.loads(ended.output)["reports"] == [wanted]
+    assert command("show", "--by", unit, "--id", wanted["key"], "--kind", "shutdown", path).output.startswith("0 ")
+
+
 def test_a_kind_that_is_nowhere(command, write):
     """A kind that is neither registered nor in the files may be a slip, and `count` says so; the status is the same."""
     options = [part for kind in ("nonsense", "my_*", "cancelled", "provider_*") for part in ("--kind", kind)]

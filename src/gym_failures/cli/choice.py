@@ -1,7 +1,7 @@
 """Which failures a command is about: the options that choose, and what they choose."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from glob import has_magic
 from typing import Annotated
@@ -54,6 +54,8 @@ class Choice:
     rollouts: Sequence[str] | None = None
     since: int | None = None
     until: int | None = None
+    ids: Sequence[str] | None = None
+    """Of reports, whatever these are made of; patterns too."""
 
     def has(self, seen: Seen) -> bool:
         """Tell whether one failure is asked for; its `key` has to be its rollout's."""
@@ -90,9 +92,12 @@ class Choice:
 
         `untimed` gets the ids of those failures in the others that lack a time.
         """
+        wants_all = replace(self, ids=None) == Choice()
         for rebuilt in reports:
-            seen = () if self == Choice() else failures_in([rebuilt]).seen
-            if self == Choice() or any(map(self.has, seen)):
+            if self.ids and not is_like(rebuilt.key, self.ids):
+                continue
+            seen = () if wants_all else failures_in([rebuilt]).seen
+            if wants_all or any(map(self.has, seen)):
                 yield rebuilt
             elif untimed is not None:
                 untimed.update(one.event.event_id for one in seen if self.lacks_time(one))

@@ -37,6 +37,10 @@ def show(
     boundary: Boundary = None,
     service: Service = None,
     rollout: Rollout = None,
+    ids: Annotated[
+        list[str] | None,
+        typer.Option("--id", metavar="ID", help="Only the tree of this id, of what --by says; * stands for anything."),
+    ] = None,
     since: Since = None,
     until: Until = None,
     jaeger: Url = None,
@@ -57,8 +61,10 @@ def show(
     choose the rollouts in which there is such a failure, and show these whole.
     """
     if rollout and by is not Unit.ROLLOUT:
-        raise typer.BadParameter(f"a {by.value} is not asked for by rollout", param_hint="--rollout")
-    choice = Choice(kind, boundary, service, rollout, since, until)
+        raise typer.BadParameter(
+            f"a {by.value} is not asked for by rollout; --id takes its own", param_hint="--rollout"
+        )
+    choice = Choice(kind, boundary, service, rollout, since, until, ids)
     if following:
         if jaeger is not None or STANDARD_INPUT in (files or ()) or output is Format.JSON or workers is not None:
             raise typer.BadParameter(
