@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from tests.backends.conftest import agent, eventually, gateway, jaeger, programs, prometheus  # noqa: F401 - fixtures
-from tests.gym.bed.run import run, tracing
+from tests.gym.bed.run import patience, run, tracing
 from tests.gym.cases import ROLLOUTS, everything
 
 REPEATED = {kind for case in ROLLOUTS.values() for kind in case.repeated}
@@ -16,7 +16,7 @@ COUNTERS = ("gym_failures_total", 'gym_failures_span_events_total{failure_origin
 def sent(tmp_path_factory, agent):  # noqa: F811 - the fixture
     """Give a run of the bed that has sent everything to a Collector."""
     folder = tmp_path_factory.mktemp("sent")
-    done = run(folder, *tracing(folder), OTEL_EXPORTER_OTLP_ENDPOINT=agent.http)
+    done = run(folder, *tracing(folder), OTEL_EXPORTER_OTLP_ENDPOINT=agent.http, **patience(folder))
     assert done.traces == []
     return done
 

@@ -40,9 +40,9 @@ LOOK_EVERY = 0.1
 """How often is looked which processes there are, in seconds."""
 SEEN = 5
 """How often a process has to be seen to count: every server and every worker lives far longer than that takes."""
-ENDING = 10.0
-"""Longest time that a server may take to end before it is killed, in seconds; ten times what NeMo Gym gives it, for a
-machine that is busy besides, and a third of what OpenTelemetry's SDK would wait for a receiver."""
+ENDING = 25.0
+"""Longest time that a server may take to end before it is killed, in seconds; many times what NeMo Gym gives it, for a
+machine that is busy besides, and less than OpenTelemetry's SDK would wait for a receiver."""
 
 
 class Witness(ServerClient):
