@@ -231,7 +231,9 @@ def _watching_start(start: _Async) -> _Async:
     async def watching(response: ClientResponse, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
         exchange = _exchange_of(response)
         try:
-            result = await start(response, *args, **kwargs)
+            waiting = start(response, *args, **kwargs)
+            del args, kwargs  # Thousands of calls can wait at a time.
+            result = await waiting
         except _LOST as error:
             if exchange is not None:
                 exchange.is_lost = True

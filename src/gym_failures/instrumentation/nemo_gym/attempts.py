@@ -35,7 +35,9 @@ def _of_a_provider(call: Method) -> Method:
     async def calling(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
         with operation() as one:
             try:
-                return await call(*args, **kwargs)
+                waiting = call(*args, **kwargs)
+                del args, kwargs  # Thousands of calls can wait at a time.
+                return await waiting
             except Exception as error:
                 with _GUARD:
                     _link(error, one)
