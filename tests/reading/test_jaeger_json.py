@@ -125,6 +125,7 @@ UNREADABLE = {
     "bytes that are none": tag("k", "!", "binary"),
     "no key": {"type": "string", "value": "v"},
     "no value": {"key": "k", "type": "string"},
+    "a key that is no text": tag(1e300, "v"),
     "no tag": 5,
     "a key that cannot be one": {"key": [], "type": "string", "value": "v"},
 }

@@ -187,7 +187,7 @@ def _attributes(tags: object) -> tuple[dict[str, object], int]:
     unreadable = 0
     for tag in tags if isinstance(tags, list) else ():
         try:
-            found[tag["key"]] = _READERS[tag.get("type", "string")](tag["value"])
+            found[_text(tag["key"])] = _READERS[tag.get("type", "string")](tag["value"])
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             unreadable += 1
     return found, unreadable
