@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any, ClassVar, Final
 
 from opentelemetry import trace
-from opentelemetry.trace import Span, Status, StatusCode
+from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
 from opentelemetry.util.types import Attributes
 
 from gym_failures.classify import classify
@@ -38,21 +38,20 @@ class Reticence:
         self._kinds: Final[dict[type, type | None]] = {}
 
     def apply(self, span: Span) -> Span:
-        """Return `span`, made reticent where it records and its class lets that be changed."""
-        if span.is_recording():
-            kind = type(span)
-            try:
-                if kind not in self._kinds:
-                    self._kinds[kind] = self._kind_of(kind)
-                if reticent := self._kinds[kind]:
-                    span.__class__ = reticent
-            except Exception:  # noqa: BLE001 - somebody's own class that lets itself not be changed
-                self._kinds[kind] = None
+        """Return `span`, made reticent where its class lets that be changed."""
+        kind = type(span)
+        try:
+            if kind not in self._kinds:
+                self._kinds[kind] = self._kind_of(kind)
+            if reticent := self._kinds[kind]:
+                span.__class__ = reticent
+        except Exception:  # noqa: BLE001 - somebody's own class that lets itself not be changed
+            self._kinds[kind] = None
         return span
 
     def _kind_of(self, kind: type) -> type | None:
-        """Return the class of a reticent span of a kind; None for one that is reticent already."""
-        if issubclass(kind, _Reticent):
+        """Return the class of a reticent span of a kind; None for one that needs none."""
+        if issubclass(kind, _Reticent | NonRecordingSpan):
             return None
         return type(kind.__name__, (_Reticent, kind), {"__module__": kind.__module__, "_gym_failures_reticence": self})
 
