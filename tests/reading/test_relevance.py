@@ -38,6 +38,9 @@ MATTER = {
     "what lost events": [client(2, 1, dropped=1)],
     "the first of a tree": [span(5)],
     "what hangs on a lost span": [span(5, 99)],
+    "what names for a parent what is no id": [
+        replace(span(5 + at), parent_id=text) for at, text in enumerate(("zzzz", "-1", "1" * 17, "模型"))
+    ],
     "a server beneath none": [server(2, 1)],
     "what outlasts all": [span(2, 1, end=900)],
     "what goes round": [span(4, 5), span(5, 4), client(6, 5, TOLD), span(7, 6)],

@@ -11,6 +11,8 @@ from typing import Final
 
 from gym_failures import semconv
 from gym_failures.reading.model import Span, SpanKind, SpanRecord
+from gym_failures.reading.otlp_contents import SPAN_ID_SIZE
+from gym_failures.reading.otlp_values import hex_id
 from gym_failures.reading.rollouts import named_rollout
 
 _MATTERS: Final = 1
@@ -44,7 +46,8 @@ class Relevance:
         matters = first != position or span.dropped_events > 0 or named_rollout(span) is not None or _tells(span)
         self._flags.append((_MATTERS if matters else 0) | (_SERVER if span.kind is SpanKind.SERVER else 0))
         self._flags[first] |= _MATTERS if matters else 0
-        self._parents.append(int(span.parent_id or "0", 16))
+        # What is written for a parent can be no id, which is then none.
+        self._parents.append(int(hex_id(span.parent_id, SPAN_ID_SIZE) or "0", 16))
         self._starts.append(span.start_ns)
         self._ends.append(max(span.start_ns, span.end_ns))
 
