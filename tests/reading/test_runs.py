@@ -8,6 +8,7 @@ import pytest
 
 from gym_failures import limits, semconv
 from gym_failures.reading import iter_reports, read_files, rebuild
+from gym_failures.reading.runs import ROW_SERVICE, ROW_SPAN_NAME
 from tests.spans import failure, server, span, told
 from tests.stored import as_line
 
@@ -54,6 +55,10 @@ TOGETHER = {
         (FIRST, replace(request(150, "r", C), end_ns=250), SECOND),
         [{"first", "r"}, {"second"}],
     ),
+    "a request that reaches into the next rollout": (
+        (FIRST, replace(request(150, "r", C), end_ns=350), SECOND),
+        [{"first", "r"}, {"second"}],
+    ),
     "a request known from a log": (
         (FIRST, replace(request(150, "r", C), end_ns=0), SECOND),
         [{"first", "r"}, {"second"}],
@@ -73,6 +78,56 @@ def test_traces_of_one_run_are_one_rollout(spans, expected):
     """An id names another rollout in each run: what was done in the time of one is of it, else what is of one run."""
     assert told_together(*spans) == expected
     assert told_together(*reversed(spans)) == expected
+
+
+SECOND_NS = 10**9
+
+
+def later(seconds, record):
+    """Return a span that begins and ends that much later."""
+    return replace(record, start_ns=record.start_ns + seconds * SECOND_NS, end_ns=record.end_ns + seconds * SECOND_NS)
+
+
+def saved(event_id, *, at=0):
+    """Return the span of a saved row that names no trace, of a response created at that second; 0 is unknown."""
+    said = {"own": event_id, "rollout": "3-1", "trace": event_id * 32, "name": ROW_SPAN_NAME}
+    row = replace(span(1, None, told(failure(event_id)), **said), service=ROW_SERVICE)
+    return replace(row, start_ns=at * SECOND_NS, end_ns=at * SECOND_NS)
+
+
+EARLY, LATE = later(100, FIRST), later(9_000, SECOND)
+SERVED, SERVED_LATE = later(100, request(1, "r", C)), later(9_000, request(1, "s", D, run="others"))
+
+ROWS = {
+    "the only row and the only rollout": ((EARLY, saved("1")), [{"1", "first"}]),
+    "within the second of its time": ((EARLY, LATE, saved("1", at=100)), [{"first", "1"}, {"second"}]),
+    "two rows of two runs": (
+        (EARLY, LATE, saved("1", at=100), saved("2", at=9_000)),
+        [{"first", "1"}, {"second", "2"}],
+    ),
+    "of another time": ((EARLY, saved("1", at=5_000)), [{"first"}, {"1"}]),
+    "of no known time, of either": ((saved("1"), EARLY, LATE), [{"1"}, {"first"}, {"second"}]),
+    "two rows, either the rollout's": ((saved("1"), saved("2"), EARLY), [{"1"}, {"2"}, {"first"}]),
+    "with requests only": ((SERVED, saved("1")), [{"1", "r"}]),
+    "with requests at its time": ((SERVED, SERVED_LATE, saved("1", at=9_000)), [{"r"}, {"s", "1"}]),
+    "rows only": ((saved("1"), saved("2")), [{"1"}, {"2"}]),
+    "a program's spans of the name": (
+        tuple(replace(request(1, event_id, event_id * 32), name=ROW_SPAN_NAME) for event_id in "ab"),
+        [{"a", "b"}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spans", "expected"), ROWS.values(), ids=ROWS)
+def test_a_row_goes_with_what_its_run_traced(spans, expected):
+    """A row beside traces is no second rollout where its time, or that there is no other, says whose it is."""
+    assert sorted(map(sorted, told_together(*spans))) == sorted(map(sorted, expected))
+
+
+def test_a_row_that_names_its_trace():
+    """A row in a trace of its rollout takes no time from that, so requests of another time stay apart."""
+    row = replace(saved("1"), trace_id=A)
+    assert told_together(row, EARLY, later(-50, SERVED)) == [{"r"}, {"first", "1"}]
 
 
 def test_files_of_two_runs(tmp_path, monkeypatch):

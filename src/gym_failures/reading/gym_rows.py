@@ -17,13 +17,10 @@ from gym_failures.attributes import to_attributes
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
 from gym_failures.reading.otlp_values import OVERLONG, TOO_LONG, hex_id, nanoseconds
-from gym_failures.reading.runs import ROW_SPAN_NAME
+from gym_failures.reading.runs import ROW_SERVICE, ROW_SPAN_NAME
 from gym_failures.records import FailureEvent
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import IDENTITY_KEYS, RowError, RowFailures, read_row
-
-SERVICE: Final = "rollouts"
-"""The service that rows are said to come from."""
 
 _SECOND: Final = 10**9
 """In nanoseconds."""
@@ -93,13 +90,13 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
         trace_id=hex_id(told.trace_id, TRACE_ID_SIZE) or digest[: 2 * TRACE_ID_SIZE],
         span_id=digest[-2 * SPAN_ID_SIZE :],
         name=ROW_SPAN_NAME,
-        service=SERVICE,
+        service=ROW_SERVICE,
         start_ns=min(known, default=_created(row)),
         end_ns=max(known, default=_created(row)),
         status=SpanStatus.UNSET if report.failure_id is None else SpanStatus.ERROR,
         attributes=attributes,
         events=[_told(event, time_ns) for event, time_ns in zip(report.events.values(), times, strict=True)],
-        resource={"service.name": SERVICE},
+        resource={"service.name": ROW_SERVICE},
     )
 
 
