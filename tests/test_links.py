@@ -76,6 +76,23 @@ def test_what_is_recorded_already_is_linked_beneath_the_gap():
     assert found.dropped == 100 - limits.CHAIN_LINKS
 
 
+def test_a_second_look_records_nothing_of_the_gap():
+    """Whoever looks at a long chain next, and however often, takes it as it was recorded."""
+    error = chained(*attempts(100))
+    first = recorded_by(failures_of(error, owner="log"), "log")
+    for again in (failures_of(error, owner="log"), failures_of(error.__cause__, owner="log")):
+        assert {event.event_id for event in again.events} <= {event.event_id for event in first.events}
+        assert again.dropped == 0
+
+
+def test_what_a_recorded_failure_is_raised_from_afterwards_is_recorded():
+    """A cause that a failure got after it was recorded was never passed over, and is a failure like any other."""
+    error = failure(reason="known")
+    recorded_by(failures_of(error, owner="log"), "log")
+    found = failures_of(chained(error, failure(reason="new")), owner="log")
+    assert [event.failure_reason for event in found.events] == ["new", "known"]
+
+
 def test_what_a_reply_reported_is_linked_beneath_the_gap():
     """An exception that was made of a reply stands for what that reported, wherever it is in the chain."""
     remote = FailureEvent(event_id="r", boundary="model", failure_kind="provider_unavailable", failure_reason="remote")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gym_failures import limits
 from gym_failures.kinds import FailureBoundary
-from gym_failures.marks import cause_of, mark_of, members_of
+from gym_failures.marks import REMOTE, Mark, cause_of, mark_of, members_of
 from gym_failures.shapes import shape_of
 
 
@@ -44,21 +44,24 @@ def links_of(
     """Follow `error` through its explicit causes, to the end or to one whose id is in `active`, which gets all of them.
 
     What was recorded knows its causes, so from the first marked one on, and from the first that `is_known` marks, only
-    `limits.CHAIN_LINKS` are followed, for members of groups that were recorded with it. Of more than so many above it,
-    the first half and the last is looked at.
+    `limits.CHAIN_LINKS` are followed, for members of groups that were recorded with it, and none from where a gap was
+    then. Of more than so many above it, the first half and the last is looked at.
     """
     found: list[Link] = []
     known: int | None = None
+    above: Mark | None = None
     node: BaseException | None = error
     while node is not None and id(node) not in active and (known is None or len(found) - known < limits.CHAIN_LINKS):
+        mark, shape = mark_of(node), shape_of(node)
+        if mark is None and shape is not None and _had_causes(above):
+            break
         active.add(id(node))
         found.append(Link(node, boundary))
-        marked = mark_of(node) is not None
-        if known is None and (marked or is_known(node)):
+        if known is None and (mark is not None or is_known(node)):
             known = len(found) - 1
-        if marked:
-            boundary = None
-        elif (shape := shape_of(node)) is not None:
+        if mark is not None:
+            boundary, above = None, mark
+        elif shape is not None:
             boundary = shape[1]
         node = cause_of(node)
     new = len(found) if known is None else known
@@ -67,6 +70,11 @@ def links_of(
     half = limits.CHAIN_LINKS // 2
     gap = found[half : new - half]
     return Links(found, found[:half], found[new - half :], sum(_failures_in(link.error) for link in gap))
+
+
+def _had_causes(mark: Mark | None) -> bool:
+    """Tell whether an exception was recorded here with what it was raised from, as far as that was looked at."""
+    return mark is not None and mark.owner != REMOTE and len(mark.events) > 1
 
 
 def _failures_in(error: BaseException) -> int:
