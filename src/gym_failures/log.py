@@ -43,7 +43,7 @@ class FailureLog(Observing):
     is given to observe.
     """
 
-    __slots__ = ("_settled", "_span_is_given", "_token", "_was_entered")
+    __slots__ = ("__weakref__", "_settled", "_span_is_given", "_token", "_was_entered")
 
     def __init__(  # noqa: PLR0913 - what a request is, and what a test or a server replaces
         self,

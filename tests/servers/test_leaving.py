@@ -16,6 +16,7 @@ from starlette.requests import ClientDisconnect
 from starlette.routing import Mount
 
 from gym_failures.instrumentation import FailureMiddleware, instrument_app
+from gym_failures.kinds import FailureStage
 from gym_failures.log import current_log
 from gym_failures.recording import record_failure
 from gym_failures.semconv import HEADER_NAME, METRIC_REQUESTS_FAILED, OVERFLOW_SPAN_NAME
@@ -247,6 +248,32 @@ def test_a_coroutine_that_is_closed_from_elsewhere_ends_its_log(telemetry):
     coroutine.close()
     logs[0].observe_failure(ValueError("after the end"))
     assert not logs[0].has_failures
+
+
+def test_a_late_failure_has_the_operation_that_a_function_names(telemetry):
+    """What the user's functions are told of a request that is over is enough to name it, as long as it lasted."""
+    over = asyncio.Event()
+
+    async def later():
+        await over.wait()
+        return record_failure(ValueError("after the end"))
+
+    async def app(scope, receive, send):
+        tasks.append(asyncio.create_task(later()))
+        await send(start(200))
+        await send(body(b""))
+
+    async def main():
+        await call.run()
+        over.set()
+        return await tasks[0]
+
+    tasks = []
+    names = {"operation": lambda scope: f"{scope['endpoint']} {scope['path']}", "stage": lambda scope: scope["method"]}
+    call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder, **names), path="/run")
+    call.scope |= {"endpoint": "run", "method": "agent"}
+    event = asyncio.run(main())
+    assert (event.operation, event.stage) == ("run /run", FailureStage.AGENT)
 
 
 def test_a_failure_of_a_task_that_outlives_its_request(telemetry):

@@ -1,5 +1,6 @@
 """What is known of a NeMo Gym without one: hooks that wait for their module, and what names of it mean."""
 
+import asyncio
 import importlib
 import importlib.util
 import logging
@@ -10,14 +11,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym_failures import waiting
 from gym_failures.config import Config
 from gym_failures.guard import _said
 from gym_failures.instrumentation import nemo_gym
 from gym_failures.instrumentation.nemo_gym import identity, peers, servers
 from gym_failures.instrumentation.nemo_gym.hooks import Hook, Hooks
+from tests.servers.asgi import Call
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "nemo-gym-hooks.md"
 
@@ -259,6 +263,28 @@ def test_the_stage_of_a_request(path, stage):
     """The path of a request tells the stage of the episode, with a rollout's prefix too; a tool's tells none."""
     found = servers.stage_of({"path": path})
     assert (None if found is None else found.value) == stage
+
+
+def test_an_app_in_an_app_is_watched_once(telemetry):
+    """A request to a server's app that is mounted in another one's is watched as long as it lasts, and no longer."""
+    server = type("SimpleResourcesServer", (), {})()
+    outer, inner = FastAPI(), FastAPI()
+    watched = []
+
+    @inner.get("/x")
+    async def handle():
+        watched.append(len(waiting._watches[asyncio.get_running_loop()]._young))
+
+    for app in (outer, inner):
+        servers._instrument(server, app)
+    outer.mount("/sub", inner)
+
+    async def main():
+        await Call(outer, path="/sub/x").run()
+        watched.append(len(waiting._watches[asyncio.get_running_loop()]._young))
+
+    asyncio.run(main())
+    assert watched == [1, 0]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
+from gym_failures.outliving import Outliving
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
 from gym_failures.recording import CurrentLog, current
@@ -51,11 +52,12 @@ class _Exchange(Call):
         self._connecting: Token[CurrentLog | None] | None = None
 
     def connects(self) -> None:
-        """Put the request out of sight while a connection is made: that keeps the context, and the request in it."""
-        self._connecting = current.set(None)
+        """Let go of the request while a connection is made: that keeps the context, and what it finds in it."""
+        if self._holder is not None:
+            self._connecting = current.set(Outliving(self._holder))
 
     def has_connected(self) -> None:
-        """Bring the request back."""
+        """Hold the request again."""
         if self._connecting is not None:
             current.reset(self._connecting)
             self._connecting = None

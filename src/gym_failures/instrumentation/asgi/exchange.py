@@ -14,7 +14,7 @@ from gym_failures.instrumentation.asgi.reply import (
     with_report,
     without_report,
 )
-from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Send, has_report, is_report, told_later
+from gym_failures.instrumentation.asgi.scope import Headers, Message, Receive, Send, has_report, is_report
 from gym_failures.recording import current
 from gym_failures.records import FailureEvent
 from gym_failures.waiting import end as end_of_waiting
@@ -46,13 +46,14 @@ class Exchange(ObservedRequest):
             pass  # Whoever closes the coroutine does so in a context of its own, where nothing was set.
         self._closed = True
         end_of_waiting(self.waiting)
-        self.scope = told_later(self.scope)
+        self.scope = self._place.told_later(self.scope)
+        self._handled_before = None
         if self.uneventful:
             return
         if self._gone and not self.finished:
             self._settle_gone()
         self.log.close()
-        self._error = self._cancelled = self._lost = self._handled_before = None
+        self._error = self._cancelled = self._lost = None
 
     # --- The reply ----------------------------------------------------------------------------------------------------
 

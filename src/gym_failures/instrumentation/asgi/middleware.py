@@ -50,7 +50,8 @@ class FailureMiddleware:
         `stage` is that of every request, or a function of the ASGI scope, which may return None for unknown; None is
         unknown too, but for paths of a resources server that end in ``/verify``. `operation` is what a request is
         called, or a function of the scope; None is ``<service> <METHOD> <route>``. The functions are called when
-        a failure needs them, after routing; one that raises says None. `recorder` None takes the process's own.
+        a failure needs them, after routing; one that raises says None, and of a request that is over the scope has no
+        more than what says which it was. `recorder` None takes the process's own.
         Raises ValueError for a boundary or a stage that does not exist, and ConfigError for a wrong environment.
         """
         self.app = app

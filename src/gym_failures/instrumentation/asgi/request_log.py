@@ -10,7 +10,7 @@ from opentelemetry.trace import Span, SpanKind
 from gym_failures import kinds
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
-from gym_failures.instrumentation.asgi.scope import Scope, operation_of, told_later
+from gym_failures.instrumentation.asgi.scope import Scope, operation_of
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.log import FailureLog
 from gym_failures.recorder import FailureRecorder
@@ -24,6 +24,12 @@ _DISCONNECTED: Final = "the client was gone before the reply was complete"
 _VERIFY: Final = "/verify"
 """End of the path by which a resources server is asked for a reward, as `nemo_gym.base_resources_server` has it."""
 
+_TOLD: Final = (
+    *("type", "method", "scheme", "path", "root_path", "query_string", "headers", "client", "server"),
+    *("app", "endpoint", "path_params", "route", "fastapi"),
+)
+"""What the functions of the user are told of a request that is over."""
+
 _STAGE: Final = Guard("stage")
 _OPERATION: Final = Guard("operation")
 
@@ -34,6 +40,18 @@ class Place(NamedTuple):
     boundary: FailureBoundary
     stage: Stage
     operation: Operation
+
+    def told_later(self, scope: Scope) -> Scope:
+        """Return what is kept of a scope once its request is over: what says which it was, and holds nothing of it."""
+        if callable(self.stage) or callable(self.operation):
+            return {key: scope[key] for key in _TOLD if key in scope}
+        # What names an operation and a verification. Nearly every request ends so, and nothing more is asked of it.
+        return {
+            "method": scope.get("method"),
+            "path": scope.get("path", ""),
+            "route": scope.get("route"),
+            "fastapi": scope.get("fastapi"),
+        }
 
 
 class RequestLog(FailureLog):
@@ -81,7 +99,7 @@ class RequestLog(FailureLog):
     def close(self) -> None:
         """End the log; it holds no more of the scope from now on than what a late failure says of the request."""
         super().close()
-        self._scope = told_later(self._scope)
+        self._scope = self._place.told_later(self._scope)
 
     def disconnected(self) -> FailureEvent:
         """Return the failure of a request whose client did not wait for the reply."""

@@ -56,20 +56,6 @@ def operation_of(scope: Scope) -> str | None:
     return None
 
 
-def told_later(scope: Scope) -> Scope:
-    """Return what is kept of a scope once its request is over: enough to say what it was."""
-    return {
-        "type": "http",
-        "method": scope.get("method"),
-        "root_path": scope.get("root_path", ""),
-        "path": scope.get("path", ""),
-        "query_string": scope.get("query_string", b""),
-        "headers": scope.get("headers", ()),
-        "route": scope.get("route"),
-        "fastapi": scope.get("fastapi"),
-    }
-
-
 def _service() -> str:
     """Return the service's name from the current span's resource, the provider's, or the environment."""
     for holder in (trace.get_current_span(), trace.get_tracer_provider()):

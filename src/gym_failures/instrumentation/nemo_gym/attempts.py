@@ -1,6 +1,8 @@
 """The calls that NeMo Gym repeats: however many requests one makes, they are the attempts of one operation."""
 
 import functools
+import inspect
+import sys
 from typing import Any, Final
 
 from gym_failures.carried import remembered
@@ -16,6 +18,7 @@ _GUARD: Final = Guard("nemo_gym_attempts")
 
 
 def _as_one_operation(call: Method) -> Method:
+    @functools.wraps(call)
     async def opening(*args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the function
         with operation():
             return await call(*args, **kwargs)
@@ -25,7 +28,9 @@ def _as_one_operation(call: Method) -> Method:
         # Within an operation nothing is added, not even a coroutine: thousands of calls can wait at a time.
         return (opening if current_operation() is None else call)(*args, **kwargs)
 
-    return calling
+    if sys.version_info >= (3, 12):  # as NeMo Gym needs; before, nothing could be said to give a coroutine
+        return inspect.markcoroutinefunction(calling)
+    return opening
 
 
 def _of_a_provider(call: Method) -> Method:

@@ -77,7 +77,7 @@ class RolloutPart:
         if rollout_id is not None:
             identity.write(trace.get_current_span(), {semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
         exchange = scope.get(SCOPE_KEY)
-        if exchange is not None:
+        if exchange is not None and exchange.waiting is None:  # else the app that this one is mounted in has begun
             exchange.waiting = waiting.begin()
 
 
