@@ -143,6 +143,36 @@ def test_a_line_that_was_cut():
     assert len(found) == 1
 
 
+OTHER = "2" * 32
+FIRST, SECOND = line(failure("f1")), line(failure("f2"), trace=OTHER)
+STORED = as_line(server(1, None, told(failure("s")), own="s", trace="3" * 32)).replace(": ", ":").replace(", ", ",")
+IN_ONE = {
+    "half a line": (FIRST[:60] + SECOND, {"f2"}, 1),
+    "half a line and a record": (FIRST[:60] + STORED, {"s"}, 1),
+    "half a record": (STORED[:60] + SECOND, {"f2"}, 1),
+    "a line": (FIRST + SECOND, {"f1", "f2"}, 0),
+    "a line and a record": (FIRST + STORED, {"f1", "s"}, 0),
+    "a record": (STORED + SECOND, {"s", "f2"}, 0),
+    "a record and a line without a trace": (STORED + line(failure("f3"), number=None), {"s", "f3"}, 0),
+}
+
+
+@pytest.mark.parametrize(("written", "told_of", "skips"), IN_ONE.values(), ids=IN_ONE)
+@pytest.mark.parametrize("before", [SERVING, as_line(server(9, trace="9" * 32))], ids=["in a log", "behind spans"])
+def test_what_goes_on_in_a_line(written, told_of, skips, before):
+    """A writer that was killed leaves half a line: what comes behind it in the same line is read, and half is told."""
+    found = read_reports(text(before, line(failure("f0"), number=None), written))
+    assert {event_id for report in found for event_id in report.report.events} == told_of | {"f0"}
+    assert found.skips == skips
+
+
+@pytest.mark.parametrize("before", [("{", '  "port": 1', "}"), ("[",)], ids=["object", "list"])
+def test_a_log_that_begins_like_a_document(before):
+    """A first line that leaves open what it opens does not make one document of a log: each failure is read."""
+    found = read_reports(text(*before, SERVING, FIRST, SECOND, SERVING))
+    assert ([{*report.report.events} for report in found], found.skips) == ([{"f1"}, {"f2"}], 0)
+
+
 @given(
     st.dictionaries(st.sampled_from(["trace_id", "span_id", "time_unix_nano"]), st.integers() | st.text()),
     mangled_attributes(),

@@ -20,16 +20,23 @@ DAMAGED: Final = "the line of a failure is damaged"
 """What is said of a line that tells of a failure and cannot be read."""
 
 _NAME: Final = semconv.EVENT_NAME.encode()
-_START: Final = re.compile(rb'\{\s*"event"\s*:\s*"%b"' % re.escape(_NAME))
+START: Final = re.compile(rb'\{\s*"event"\s*:\s*"%b"' % re.escape(_NAME))
 """How such a line begins. Nothing within JSON's texts looks so: their quotes are escaped."""
-_RECORD: Final = re.compile(rb'\{\s*"resource_?[sS]pans"')
+RECORD: Final = re.compile(rb'\{\s*"resource_?[sS]pans"')
+"""How a record of spans begins."""
 _OF_THE_SPAN: Final = ("event", "time_unix_nano", "trace_id", "span_id", semconv.NEMO_GYM_ROLLOUT_ID)
 """What a line has beside the attributes of its failure."""
 
 
 def tells(text: bytes) -> bool:
     """Tell whether a line, or one of several, tells of a failure."""
-    return _NAME in text and _START.search(text) is not None
+    return first(text) >= 0
+
+
+def first(text: bytes) -> int:
+    """Return where in a text the first line of a failure begins, -1 where none does."""
+    found = START.search(text) if _NAME in text else None
+    return -1 if found is None else found.start()
 
 
 def span_of(line: bytes) -> SpanRecord | None:
@@ -37,9 +44,8 @@ def span_of(line: bytes) -> SpanRecord | None:
 
     A line without a trace stands for a span of its own, whose ids are made of the failure's.
     """
-    found = _START.search(line)
     try:
-        told, _ = json.JSONDecoder().raw_decode(line[found.start() if found else 0 :].decode("utf-8", "replace"))
+        told, _ = json.JSONDecoder().raw_decode(line[first(line) :].decode("utf-8", "replace"))
         failure_id = told[semconv.FAILURE_ID]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -68,7 +74,7 @@ def as_short_span(span: SpanRecord) -> SpanRecord:
 def without_others(text: bytes) -> bytes:
     """Return lines of a log with nothing in place of those that are neither a failure's nor a record of spans."""
     lines = text.split(b"\n")
-    return b"\n".join(line if tells(line) or _RECORD.search(line) else b"" for line in lines)
+    return b"\n".join(line if tells(line) or RECORD.search(line) else b"" for line in lines)
 
 
 def _digest(failure_id: object) -> str:

@@ -10,10 +10,10 @@ from itertools import chain, islice
 from typing import Final
 
 from gym_failures import limits
-from gym_failures.reading import log_lines
-from gym_failures.reading.model import Parsed, Span, SpanRecord, Tally, whole
+from gym_failures.reading.lines import read_line
+from gym_failures.reading.model import Parsed, Span, Tally, whole
 from gym_failures.reading.otlp_contents import NOTHING
-from gym_failures.reading.otlp_line import decode_line, decode_plain
+from gym_failures.reading.otlp_line import decode_plain
 from gym_failures.reading.otlp_outline import key_of, outline, telling_traces, thinned
 from gym_failures.reading.otlp_skeleton import Processes, ResourceSkeleton, spans_of
 from gym_failures.reading.otlp_values import OVERLONG, as_bytes, json_bytes
@@ -56,13 +56,12 @@ def parse_lines(
         for at, line in enumerate(text.split(b"\n"), number):
             if not line or line.isspace():
                 continue
-            resources, faults, others = decode_line(line)
-            if not resources and log_lines.tells(line):
-                yield from _logged(line, traces, tally, at)
-                continue
+            resources, faults, others, logged = read_line(line)
             tally.others += others
             tally.spans += sum(len(scope.spans) for resource in resources for scope in resource.scope_spans)
+            tally.spans += len(logged)
             yield from _wanted(resources, traces, processes)
+            yield from (span for span in logged if traces is None or span.trace_id in traces)
             for fault in faults:
                 tally.skip(at, fault)
 
@@ -127,21 +126,9 @@ def _failing(text: bytes) -> Iterator[str]:
         if isinstance(found, str):
             yield found
             continue
-        resources = decode_line(found).resources
-        yield from (span.trace_id for span in spans_of(resources) if span.tells())
-        if not resources and log_lines.tells(found) and (span := log_lines.span_of(found)) is not None:
-            yield span.trace_id
-
-
-def _logged(line: bytes, traces: Collection[str] | None, tally: Tally, at: int) -> Iterator[SpanRecord]:
-    """Yield the span that a log's line of a failure stands for, if it is wanted."""
-    span = log_lines.span_of(line)
-    if span is None:
-        tally.skip(at, log_lines.DAMAGED)
-        return
-    tally.spans += 1
-    if traces is None or span.trace_id in traces:
-        yield span
+        line = read_line(found)
+        yield from (span.trace_id for span in spans_of(line.resources) if span.tells())
+        yield from (span.trace_id for span in line.logged)
 
 
 def _wanted(

@@ -24,6 +24,8 @@ _TRACE_ID: Final = b'"traceId"'
 _LINKS: Final = b'"links":[{'
 _SNAKE: Final = b'"trace_id":'
 _SPANS: Final = b'"spans"'
+_LOGGED: Final = b'{"event"'
+"""How the line of a failure in a log begins, which can stand behind a record whose writer was killed."""
 
 _KEY_LENGTH: Final = len(_SPAN) + 32 + len('"')
 _HEX: Final = b"0123456789abcdef"
@@ -93,7 +95,7 @@ def telling_traces(text: bytes) -> Iterator[str | bytes]:
 
 def _telling_traces(text: bytes, at: int, start: int, end: int) -> set[str] | None:
     """Return the traces of the spans between `start` and `end` that tell, the first perhaps at `at`."""
-    if find(text, _LINKS, start, end) >= 0 or find(text, _SNAKE, start, end) >= 0:
+    if any(find(text, mark, start, end) >= 0 for mark in (_LINKS, _SNAKE, _LOGGED)):
         return None
     traces: set[str] = set()
     while at >= 0:

@@ -63,7 +63,7 @@ _LINES: Final = _Format(
     otlp_json.failing_traces, lambda texts, tally, traces: otlp_json.parse_lines(texts, tally, traces=traces)
 )
 _LOG: Final = _Format(
-    otlp_json.failing_traces,
+    lambda texts: otlp_json.failing_traces(map(log_lines.without_others, texts)),
     lambda texts, tally, traces: otlp_json.parse_lines(map(log_lines.without_others, texts), tally, traces=traces),
 )
 _DOCUMENT: Final = _Format(
