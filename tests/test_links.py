@@ -116,6 +116,25 @@ def test_a_mark_does_not_grow_with_the_loop():
     assert [events[0].failure_reason, events[1].failure_reason, events[-1].failure_reason] == ["0", "1", "root"]
 
 
+def test_members_raised_from_one_long_chain_are_followed_within_bounds():
+    """What the members of a group have beneath them is looked at a bounded number of times, and a cut is counted."""
+    chain = chained(*(RuntimeError() for _ in range(2 * limits.GROUP_LINKS)))
+    group = ExceptionGroup("g", [chained(ValueError(str(n)), chain) for n in range(limits.GROUP_MEMBERS)])
+    looked_at = []
+    found = failures_of(group, boundary=AGENT, carried=looked_at.append)
+    assert len(looked_at) <= limits.GROUP_LINKS + limits.GROUP_MEMBERS * limits.CHAIN_LINKS + 1
+    assert [event.failure_reason for event in found.events[:-1]] == [str(n) for n in range(limits.GROUP_MEMBERS)]
+    assert (found.omitted, found.dropped) == (True, limits.GROUP_MEMBERS)
+
+
+def test_a_member_raised_from_a_long_chain_keeps_what_it_began_with():
+    """A loop within a group of tasks loses its root no more than one without."""
+    chain = chained(*attempts(1000), failure("sandbox", "provider_oom_killed", reason="root"))
+    found = failures_of(ExceptionGroup("g", [chain]), boundary=AGENT)
+    assert told(found)[-1] == "root"
+    assert found.dropped == 1001 - limits.CHAIN_LINKS
+
+
 @given(exceptions())
 def test_whatever_is_cut_the_rest_hangs_together(error):
     """With a bound that nearly every chain exceeds, no event names a cause that is not there, and a cut is counted."""

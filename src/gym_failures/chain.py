@@ -5,6 +5,7 @@ has ``failure_kind`` and ``boundary``), so upstream's own exceptions are underst
 one is foreign, and becomes the ``foreign_error`` of the failure that was raised from it.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -134,6 +135,8 @@ class _Walk:
     _kinds: dict[int, set[str | None]] = field(default_factory=dict)
     """By the id of a group: the kinds of its leaves, None for a leaf that is no failure of the group's boundary."""
     _members: int = 0
+    _group_links: int = limits.GROUP_LINKS
+    """Exceptions that may still be followed from members of groups, besides the few that each has."""
     _group_depth: int = 0
 
     def observe(self, error: BaseException) -> _Chain:
@@ -169,7 +172,10 @@ class _Walk:
 
         `boundary` is that of the nearest failure above, where foreign members of groups become failures.
         """
-        links = links_of(error, boundary, active=self._active, is_known=self._is_carried)
+        most = max(self._group_links, limits.CHAIN_LINKS) if self._group_depth else math.inf
+        links = links_of(error, boundary, active=self._active, is_known=self._is_carried, most=most)
+        if self._group_depth:
+            self._group_links -= len(links.all)
         self.dropped += links.dropped
         chain, foreign = self._chain_of(links.last, (), [])
         if links.dropped:

@@ -1,9 +1,11 @@
 """Which of the exceptions that one was raised from are looked at.
 
 A loop that tries again and raises each error from the last makes a chain as long as it runs. What began it stands at
-the end, so the chain is followed to its end, at two microseconds an exception, and bounded in the middle.
+the end, so the chain is followed to its end, at a few microseconds an exception, and bounded in the middle. Only among
+the members of groups, which may all be raised from one such chain, there is an end to it.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -40,9 +42,11 @@ def links_of(
     *,
     active: set[int],
     is_known: Callable[[BaseException], bool],
+    most: float = math.inf,
 ) -> Links:
     """Follow `error` through its explicit causes, to the end or to one whose id is in `active`, which gets all of them.
 
+    Of a chain of which nothing was recorded at most `most` are followed; all beyond count as one failure in the gap.
     What was recorded knows its causes, so from the first marked one on, and from the first that `is_known` marks, only
     `limits.CHAIN_LINKS` are followed, for members of groups that were recorded with it, and none from where a gap was
     then. Of more than so many above it, the first half and the last is looked at.
@@ -51,7 +55,7 @@ def links_of(
     known: int | None = None
     above: Mark | None = None
     node: BaseException | None = error
-    while node is not None and id(node) not in active and (known is None or len(found) - known < limits.CHAIN_LINKS):
+    while node is not None and id(node) not in active and len(found) < most:
         mark, shape = mark_of(node), shape_of(node)
         if mark is None and shape is not None and _had_causes(above):
             break
@@ -59,17 +63,19 @@ def links_of(
         found.append(Link(node, boundary))
         if known is None and (mark is not None or is_known(node)):
             known = len(found) - 1
+            most = known + limits.CHAIN_LINKS
         if mark is not None:
             boundary, above = None, mark
         elif shape is not None:
             boundary = shape[1]
         node = cause_of(node)
     new = len(found) if known is None else known
+    beyond = int(known is None and node is not None and id(node) not in active)
     if new <= limits.CHAIN_LINKS:
-        return Links(found, found, [], 0)
+        return Links(found, found, [], beyond)
     half = limits.CHAIN_LINKS // 2
     gap = found[half : new - half]
-    return Links(found, found[:half], found[new - half :], sum(_failures_in(link.error) for link in gap))
+    return Links(found, found[:half], found[new - half :], beyond + sum(_failures_in(link.error) for link in gap))
 
 
 def _had_causes(mark: Mark | None) -> bool:
