@@ -162,6 +162,19 @@ def test_spans_behind_rows_are_told_of(key, separators):
     assert (len(found), found.spans, [skip.line for skip in found.skipped]) == (2, 3, [3, 4])
 
 
+@pytest.mark.parametrize("number", [1, 2_000], ids=["few rows", "rows beyond the first look"])
+def test_lines_of_failures_behind_rows_are_told_of(number):
+    """Of rows and a log in one stream the failures of the rows are read, and each failure's line is a skip."""
+    logged = b'INFO: {"event":"gym.failure","failure.id":"f"}\n'
+    found = read_reports(lines(*[FINE] * number, row()) + logged * 2)
+    assert (len(found), [skip.line for skip in found.skipped]) == (1, [number + 2, number + 3])
+
+
+def test_a_row_is_no_record_because_of_its_first_member():
+    """A first member whose name begins as those of OTLP do does not make spans of rows."""
+    assert len(read_reports(lines({"resources_server": "math", **row()}))) == 1
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
 def test_long_rows(pack):
     """A row may be longer than what is looked at to tell formats apart."""

@@ -173,6 +173,16 @@ def test_a_log_that_begins_like_a_document(before):
     assert ([{*report.report.events} for report in found], found.skips) == ([{"f1"}, {"f2"}], 0)
 
 
+BEGINNINGS = ('{"level": "info"}', "0", "(resources_server) INFO started", '{"resources_server": {}}')
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_a_log_is_told_whatever_it_begins_with(beginning):
+    """Other JSON, or names like those of records, before a failure far behind them make no skips of a log's lines."""
+    found = read_reports(text(beginning, *[SERVING] * 2_000, FIRST, SERVING, SECOND))
+    assert ([{*report.report.events} for report in found], found.skips) == ([{"f1"}, {"f2"}], 0)
+
+
 @given(
     st.dictionaries(st.sampled_from(["trace_id", "span_id", "time_unix_nano"]), st.integers() | st.text()),
     mangled_attributes(),

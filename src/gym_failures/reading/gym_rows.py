@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from gym_failures import ids, limits, semconv
 from gym_failures.attributes import to_attributes
+from gym_failures.reading import log_lines
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
 from gym_failures.reading.otlp_values import OVERLONG, TOO_LONG, hex_id, nanoseconds
@@ -30,7 +31,7 @@ _TELLING: Final = (b'"_ng_failure', b'"failure_')
 """What is in every row that tells of a failure; the others are not decoded."""
 _OF_SPANS: Final = re.compile(rb'\s*\{\s*"resource_?[sS]pans"')
 """How a line of OTLP JSON begins."""
-_AMONG_ROWS: Final = "spans are not read in what begins with rows"
+_AMONG_ROWS: Final = "spans and lines of failures are not read in what begins with rows"
 
 
 def are_rows(text: bytes) -> bool | None:
@@ -91,8 +92,8 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
         span_id=digest[-2 * SPAN_ID_SIZE :],
         name=ROW_SPAN_NAME,
         service=ROW_SERVICE,
-        start_ns=min(known, default=_created(row)),
-        end_ns=max(known, default=_created(row)),
+        start_ns=min(known, default=created(row)),
+        end_ns=max(known, default=created(row)),
         status=SpanStatus.UNSET if report.failure_id is None else SpanStatus.ERROR,
         attributes=attributes,
         events=[_told(event, time_ns) for event, time_ns in zip(report.events.values(), times, strict=True)],
@@ -100,13 +101,13 @@ def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
     )
 
 
-def _created(row: Mapping[str, Any]) -> int:
-    """Return when the response of a row was created, by its whole seconds; 0 where none says."""
+def created(row: Mapping[str, Any]) -> int:
+    """Return when the response of a row was created, in nanoseconds, by its whole seconds; 0 where none says."""
     response = row.get("response")
     seconds = response.get("created_at") if isinstance(response, Mapping) else None
-    if not isinstance(seconds, int | float) or not isfinite(seconds):
-        return 0
-    return nanoseconds(int(seconds) * _SECOND)
+    if isinstance(seconds, float) and isfinite(seconds):
+        seconds = int(seconds)
+    return nanoseconds(seconds * _SECOND) if isinstance(seconds, int) else 0
 
 
 def _told(event: FailureEvent, time_ns: int) -> EventRecord:
@@ -122,7 +123,7 @@ def _spans(texts: Iterable[bytes], tally: Tally, run: str) -> Iterator[SpanRecor
             number += 1
             if not line or line.isspace():
                 continue
-            if line == OVERLONG or _OF_SPANS.match(line):
+            if line == OVERLONG or _OF_SPANS.match(line) or log_lines.tells(line):
                 tally.skip(number, TOO_LONG if line == OVERLONG else _AMONG_ROWS)
                 continue
             tally.spans += 1

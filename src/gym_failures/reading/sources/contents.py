@@ -74,8 +74,8 @@ _DOCUMENT: Final = _Format(
 
 _ENDS: Final = re.compile(r"(_failures)?(\.jsonl)?(\.(gz|zst))?$")
 """In what the names of a run's files of rows differ: NeMo Gym puts the rows of failed rollouts beside the others."""
-_OTLP_START: Final = 20
-"""Where the name of the first member of OTLP JSON, `resourceSpans`, has begun, in bytes."""
+_OTLP_START: Final = re.compile(rb'\s*(?:\[\s*)?\{\s*"resource_?(?:[sS]pans|[mM]etrics|[lL]ogs|[pP]rofiles)"')
+"""How OTLP JSON begins."""
 
 
 def _rows(file: IOBase) -> _Format:
@@ -131,20 +131,26 @@ def _document(stream: Stream, complain: Complain) -> bytes:
 
 def _may_be_rows(start: bytes) -> bool:
     """Tell whether a text that starts like this needs a longer look; OTLP JSON begins with what it is."""
-    return b"esource" not in start[:_OTLP_START]
+    return _OTLP_START.match(start) is None
 
 
 def _rows_or_lines(file: IOBase, texts: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
     """Tell by the first line that says so which of the two it is, or a log; nothing of `texts` is lost by looking."""
     looked: list[bytes] = []
     are_rows, left = None, limits.ROW_START
-    while are_rows is None and left > 0 and (text := next(texts, b"")):
+    while left > 0 and (text := next(texts, b"")):
         looked.append(text)
-        if log_lines.tells(text):
-            return _LOG, chain(looked, texts)
-        are_rows = gym_rows.are_rows(text)
         left -= len(text)
-    return (_rows(file) if are_rows else _LINES), chain(looked, texts)
+        at = log_lines.first(text)
+        if are_rows is None:
+            are_rows = gym_rows.are_rows(text if at < 0 else text[:at])
+        if are_rows:
+            return _rows(file), chain(looked, texts)
+        if at >= 0:
+            return _LOG, chain(looked, texts)
+        if log_lines.RECORD.search(text):
+            break
+    return _LINES, chain(looked, texts)
 
 
 def _records(records: Iterator[bytes]) -> tuple[_Format, Iterable[bytes]]:
