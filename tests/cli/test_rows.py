@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -141,6 +142,51 @@ def test_rows_of_another_run_are_left(command, write, saved):
         "rows with failures: 1; rollouts of the traces without a row: 1",
         "gym-failures: rows left as they are, because the traces of several runs have their rollouts: 1",
     ]
+
+
+NOON = 1_700_000_000
+HOURS = 3_600
+
+
+@pytest.mark.parametrize(
+    ("case", "joins"),
+    [
+        (("gym.rollout", NOON), True),
+        (("gym.rollout", NOON + 7), True),
+        (("gym.rollout", NOON + 60), False),
+        (("gym.rollout", NOON - HOURS), False),
+        (("gym.rollout", None), True),
+        (("POST /v1/responses", NOON + 60), True),
+        (("POST /v1/responses", NOON + 3 * HOURS), False),
+    ],
+)
+def test_a_row_of_another_time_is_left(command, write, saved, case, joins):
+    """A run that went well makes no report, so the failures of an older one are told apart by the time of a row."""
+    name, created = case
+    failed = server(1, None, told(failure("a")), own="a", rollout="3-1", name=name)
+    times = {"start_ns": NOON * 10**9 + 5, "end_ns": (NOON + 7) * 10**9}
+    rows = [{**ROW, "response": {"created_at": created}}] * 2
+    ended = command("rows", saved(*rows), write(replace(failed, **times)))
+    events = [set(read_row(json.loads(line)).report.events) for line in ended.output.splitlines()]
+    assert events == [{"a"} if joins else set()] * 2
+    left = "gym-failures: rows left as they are, because the traces have their rollouts at another time: 2"
+    first, *others = ended.errors.splitlines()
+    assert first == f"rows with failures: {2 * joins}; rollouts of the traces without a row: {1 - joins}"
+    assert others == ([] if joins else [left])
+
+
+def test_the_time_of_a_row_tells_runs_apart(command, write, saved):
+    """Of traces of several runs, a row takes what was at the time of its response."""
+    spans = [
+        replace(
+            server(1, None, told(failure(run)), own=run, rollout="3-1", name="gym.rollout", trace=run * 32),
+            start_ns=(NOON + hour * HOURS) * 10**9,
+            end_ns=(NOON + hour * HOURS + 9) * 10**9,
+        )
+        for hour, run in enumerate("ab")
+    ]
+    row = {**ROW, "response": {"created_at": NOON + HOURS + 3}}
+    assert set(read_row(json.loads(command("rows", saved(row), write(*spans)).output)).report.events) == {"b"}
 
 
 def test_a_row_that_cannot_be_read_is_left(command, write, saved):

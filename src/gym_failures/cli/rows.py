@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from gym_failures import semconv
+from gym_failures import limits, semconv
 from gym_failures.cli.files import (
     STANDARD_INPUT,
     Files,
@@ -23,10 +23,13 @@ from gym_failures.cli.files import (
 )
 from gym_failures.cli.terminal import err, write_line
 from gym_failures.reading import RebuiltReport, Tally
+from gym_failures.reading.gym_rows import created
 from gym_failures.reading.sources.unpacking import lines_of
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import join_failures, read_row
 
+_SECOND: Final = 10**9
+"""In nanoseconds."""
 _JOIN: Final = Path("join")
 """What this does, for those who name it; a file of that name is one all the same."""
 
@@ -43,7 +46,8 @@ def rows(
     """Print the rows of a run with the failures that its traces tell of, each in the row of its rollout.
 
     A row of which the traces tell nothing is printed as it is. In the others only the keys of this package change, and
-    what they told already stays. A row that names its trace takes what that one tells.
+    what they told already stays. A row that names its trace takes what that one tells; any other is left where the
+    traces have its rollout at another time than that of its response.
     Rows that have failures in them are read by the other commands like traces: gym-failures show rollouts.jsonl.
     For `rows` one may type `rows join`.
     """
@@ -57,23 +61,29 @@ def rows(
         waiting = _by_rollout(reports)
     number = sum(map(len, waiting.values()))
     told: set[int] = set()
-    damaged = of_several = 0
+    joined = damaged = of_several = of_other_times = 0
     with files_read(), nullcontext(given) if given is not None else saved.open("rb") as file:
         for line in lines_of(file, tally.skip):
             row = _row(line)
             damaged += row is None and bool(line.strip())
-            found = () if row is None else _reports_of(row, waiting)
+            named = () if row is None else _reports_of(row, waiting)
+            found = named if row is None else [report for report in named if _was_then(row, report)]
+            of_other_times += len(named) > len(found) == 0
             if row is not None and len(found) == 1:
+                joined += 1
                 told.add(id(found[0]))
                 line = _with(row, found[0])  # noqa: PLW2901 - it is the same row
             of_several += len(found) > 1
             write_line(line)
     say_skipped([skip._replace(source=str(saved)) for skip in tally.skipped], tally.skips)
     console = err()
-    console.print(f"rows with failures: {len(told)}; rollouts of the traces without a row: {number - len(told)}")
+    console.print(f"rows with failures: {joined}; rollouts of the traces without a row: {number - len(told)}")
     if of_several:
         said = "the traces of several runs have their rollouts"
         console.print(f"gym-failures: rows left as they are, because {said}: {of_several}")
+    if of_other_times:
+        said = "the traces have their rollouts at another time"
+        console.print(f"gym-failures: rows left as they are, because {said}: {of_other_times}")
     if damaged:
         console.print(f"gym-failures: lines that are no rows, left as they are: {damaged}")
     end(reports.skips + damaged + tally.skips, strict=strict, failed=False)
@@ -105,6 +115,17 @@ def _reports_of(row: Mapping[str, object], waiting: Mapping[str, Sequence[Rebuil
     found = waiting.get(rollout, ()) if isinstance(rollout, str) else ()
     trace_id = read_row(row).trace_id
     return found if trace_id is None else [report for report in found if trace_id in report.traces]
+
+
+def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
+    """Tell whether a row can be of the run that `report` is of, by the time of its response; true if nothing says."""
+    created_ns = created(row)
+    if not created_ns or not report.span.start_ns or read_row(row).trace_id is not None:
+        return True
+    times = [report.span.start_ns, report.span.end_ns, *filter(None, report.times.values())]
+    is_whole = report.span.name == semconv.ROLLOUT_SPAN_NAME
+    away_ns = (limits.ROW_TIME if is_whole else limits.ROW_TIME_UNTRACED) * _SECOND
+    return min(times) - away_ns <= created_ns <= max(times) + away_ns
 
 
 def _with(row: Mapping[str, object], report: RebuiltReport) -> bytes:

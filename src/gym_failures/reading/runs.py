@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from gym_failures import semconv
+from gym_failures import limits, semconv
 from gym_failures.fields import as_text
 from gym_failures.reading.forest import Forest
 from gym_failures.reading.model import whole
@@ -24,7 +24,7 @@ ROW_SPAN_NAME: Final = "saved row of a rollout"
 """Name of the span that stands for a saved row."""
 
 _SECOND: Final = 10**9
-"""In nanoseconds; what a row says of its time can be cut to whole ones."""
+"""In nanoseconds."""
 _BY_START: Final = attrgetter("start_ns")
 
 
@@ -126,7 +126,7 @@ def _told_of_rows(
     fitting: dict[str, frozenset[str | None]] = {}
     for trace_id in rows.keys() - parts.keys():
         row = rows[trace_id]
-        end_ns = row.end_ns + _SECOND
+        end_ns = row.end_ns + limits.ROW_TIME * _SECOND
         if not row.end_ns:
             fitting[trace_id] = frozenset(told.values())
         elif around := wholes.around(row.start_ns, end_ns):
