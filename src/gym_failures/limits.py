@@ -218,6 +218,13 @@ ROW_START: Final = 4 * 1_024 * 1_024
 """What is looked at for a line that tells rows of rollouts from traces, and longest that is decoded for that, in bytes;
 ours: rows hold conversations."""
 
+ROW_TIME: Final = 1
+"""How far from its rollout's span the response of a saved row may have been created, in seconds; its time is cut to
+whole ones (OpenAI's Responses API, "created_at")."""
+
+ROW_TIME_UNTRACED: Final = 60 * 60
+"""The same, of a rollout of which parts only were traced, in seconds; ours: rollouts take minutes, others hours."""
+
 HELD_SPANS: Final = 20_000
 """Spans of failing traces that are held in memory before they go to a temporary file, in spans; ours, some 60 MB."""
 
