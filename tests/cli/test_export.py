@@ -175,6 +175,19 @@ def test_a_line_of_a_log_becomes_a_short_span(command, tmp_path, receiver):
     assert one.events[0].attributes == to_attributes(failure("m"), root=True)
 
 
+def test_a_line_without_a_trace_becomes_a_trace(command, tmp_path, receiver):
+    """A failure's line that names no span is sent as the first span of a trace, beneath none and not beneath itself."""
+    path = tmp_path / "server.log"
+    path.write_text(json.dumps({"event": "gym.failure", **to_attributes(failure("m"), root=True)}))
+    assert command("export", "--to", receiver.url, path).status == 0
+    (span,) = receiver.spans
+    assert (span.name, span.parent_id, span.events[0].attributes) == (
+        "gym.failure",
+        None,
+        to_attributes(failure("m"), root=True),
+    )
+
+
 @pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
 def test_the_variables_of_opentelemetry_are_heeded(command, write, receiver, monkeypatch, variable):
     """Without `--to`, spans go where OpenTelemetry's variables say, with the headers that they name."""

@@ -11,7 +11,8 @@ from gym_failures import semconv
 from gym_failures.attributes import from_attributes, to_attributes
 from gym_failures.config import Config
 from gym_failures.kinds import FailureBoundary
-from gym_failures.reading import read_files, read_reports
+from gym_failures.reading import EventRecord, read_files, read_reports
+from gym_failures.reading.otlp_json import parse
 from gym_failures.recording import record_failure
 from gym_failures.testing import Telemetry
 from tests.spans import TRACE, client, failure, relayed, server, span_id, told
@@ -191,7 +192,7 @@ def test_nothing_in_a_line_makes_reading_fail(names, attributes):
     """Whatever stands in a line, it is a failure, one that cannot be read, or a skip."""
     logged = json.dumps({"event": "gym.failure", **names, **attributes}, default=repr)
     found = read_reports(text(logged, line(REFUSED, trace="2" * 32)))
-    assert found.skips == (semconv.FAILURE_ID not in attributes)
+    assert found.skips == (not isinstance(json.loads(logged).get(semconv.FAILURE_ID), str | int | float))
     assert {"m"} <= {event_id for report in found for event_id in report.report.events}
 
 
@@ -202,3 +203,14 @@ def test_a_log_handler_as_programs_have_them(caplog):
     (record,) = caplog.records
     formatted = logging.Formatter("%(asctime)s %(levelname)s [%(name)s] %(message)s (%(process)d)").format(record)
     assert {*only([SERVING, formatted]).report.events} == {"m"}
+
+
+def test_what_is_no_plain_value_is_left_out_and_counted():
+    """Lists and objects are no values of a line, however deep; null is none, and an id that is a list is damage."""
+    deep = "[" * 400 + "]" * 400
+    (span,) = parse(
+        f'{{"event":"gym.failure","failure.id":"m","a":null,"b":{deep},"nemo.gym.rollout.id":{deep}}}'
+    ).spans
+    assert span.events == [EventRecord("gym.failure", attributes={semconv.FAILURE_ID: "m"}, dropped_attributes=2)]
+    assert not span.attributes
+    assert read_reports(f'{{"event":"gym.failure","failure.id":{deep}}}'.encode()).skips == 1

@@ -42,17 +42,21 @@ def first(text: bytes) -> int:
 def span_of(line: bytes) -> SpanRecord | None:
     """Return the copy of the span that a line which `tells` names; None for a damaged line.
 
-    A line without a trace stands for a span of its own, whose ids are made of the failure's.
+    A line without a trace stands for a span of its own, whose ids are made of the failure's. Lines have plain values
+    only; what else stands for one is left out and counted.
     """
     try:
         told, _ = json.JSONDecoder().raw_decode(line[first(line) :].decode("utf-8", "replace"))
-        failure_id = told[semconv.FAILURE_ID]
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
-    digest = _digest(failure_id)
+    said = {key: value for key, value in told.items() if isinstance(value, str | int | float)}
+    if semconv.FAILURE_ID not in said:
+        return None
+    digest = _digest(said[semconv.FAILURE_ID])
     time_ns = nanoseconds(told.get("time_unix_nano"))
-    rollout = told.get(semconv.NEMO_GYM_ROLLOUT_ID)
-    attributes = {key: value for key, value in told.items() if key not in _OF_THE_SPAN}
+    unreadable = sum(key not in said and value is not None for key, value in told.items())
+    attributes = {key: value for key, value in said.items() if key not in _OF_THE_SPAN}
+    rollout = said.get(semconv.NEMO_GYM_ROLLOUT_ID)
     return SpanRecord(
         trace_id=hex_id(told.get("trace_id"), TRACE_ID_SIZE) or digest[: 2 * TRACE_ID_SIZE],
         span_id=hex_id(told.get("span_id"), SPAN_ID_SIZE) or digest[-2 * SPAN_ID_SIZE :],
@@ -60,7 +64,7 @@ def span_of(line: bytes) -> SpanRecord | None:
         start_ns=time_ns,  # and no end: the copy that was stored knows better
         status=SpanStatus.ERROR,
         attributes={} if rollout is None else {semconv.NEMO_GYM_ROLLOUT_ID: rollout},
-        events=[EventRecord(semconv.EVENT_NAME, time_ns, attributes)],
+        events=[EventRecord(semconv.EVENT_NAME, time_ns, attributes, unreadable)],
     )
 
 
@@ -68,7 +72,8 @@ def as_short_span(span: SpanRecord) -> SpanRecord:
     """Return what a line tells as a span beneath the one that it names, for a store which may have that one too."""
     failure_id = span.events[0].attributes[semconv.FAILURE_ID]
     own_id = _digest(failure_id)[-2 * SPAN_ID_SIZE :]
-    return replace(span, span_id=own_id, parent_id=span.span_id, name=semconv.OVERFLOW_SPAN_NAME)
+    parent_id = None if own_id == span.span_id else span.span_id  # It is that already where the line names no span.
+    return replace(span, span_id=own_id, parent_id=parent_id, name=semconv.OVERFLOW_SPAN_NAME)
 
 
 def without_others(text: bytes) -> bytes:
