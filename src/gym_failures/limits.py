@@ -169,6 +169,10 @@ that everything began with; ours, far more than hand-written code has but in loo
 GROUP_MEMBERS: Final = 64
 """Members of exception groups that are looked at for one exception, in all; ours."""
 
+DESCRIPTION_LENGTH: Final = 4 * REASON_LENGTH
+"""Beginning of a status's description that is looked at for secrets, in characters; ours, so that a secret which is cut
+there is far from what is kept."""
+
 GROUP_LINKS: Final = 4_096
 """Exceptions that members of groups were raised from and that are followed for one exception, in all, before each
 member has only `CHAIN_LINKS`; ours, as many as `GROUP_MEMBERS` have with so many each."""

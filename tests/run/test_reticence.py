@@ -9,6 +9,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, use_span
 
+from gym_failures import limits
 from gym_failures.config import Config
 from gym_failures.enabling.reticence import Reticence
 from tests.run.programs import PROGRAMS, files, hooked, ran
@@ -150,6 +151,52 @@ def test_a_description_of_a_status(spans, given, description):
     span.set_status(*given)
     status = end(span).status
     assert (status.status_code, status.description) == (StatusCode.ERROR, description)
+
+
+class Nameless(type):
+    """A class whose name cannot be read."""
+
+    @property
+    def __name__(cls):
+        """Break."""
+        raise RuntimeError("no name")
+
+
+class NamelessError(Exception, metaclass=Nameless):
+    """An error of such a class."""
+
+
+class OddText(str):
+    """A text that does not let itself be looked at."""
+
+    __slots__ = ()
+
+    def startswith(self, *_):
+        """Break."""
+        raise RuntimeError("odd")
+
+
+@pytest.mark.parametrize(("error", "given"), [(NamelessError(), "down"), (ValueError(), OddText("down"))])
+def test_a_description_that_cannot_be_looked_at(spans, error, given):
+    """Where looking at a description fails, the program sets its status without one, and goes on."""
+    begin, end = spans
+    span = begin()
+    try:
+        raise error
+    except (NamelessError, ValueError):
+        span.set_status(StatusCode.ERROR, given)
+    status = end(span).status
+    assert (status.status_code, status.description) == (StatusCode.ERROR, None)
+
+
+def test_of_a_huge_description_only_the_beginning_is_looked_at(spans):
+    """A whole reply as a description costs no more than a long one, and what is cut is counted all the same."""
+    begin, end = spans
+    lengths = []
+    span = begin(Config(scrubber=lambda text: lengths.append(len(text)) or text))
+    span.set_status(StatusCode.ERROR, "x" * 100_000)
+    assert end(span).status.description == "x" * 1_991 + "…[+98009]"
+    assert lengths == [limits.DESCRIPTION_LENGTH]
 
 
 def test_what_is_no_status(spans):

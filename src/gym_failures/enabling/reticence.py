@@ -15,13 +15,14 @@ from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
 from opentelemetry.util.types import Attributes
 
+from gym_failures import limits
 from gym_failures.classify import classify
 from gym_failures.config import Config
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
 from gym_failures.looking import look
 from gym_failures.privacy import hidden, reason_policy
-from gym_failures.text import type_name
+from gym_failures.text import cut, type_name
 
 _GUARD: Final = Guard("reticence")
 _OPENTELEMETRY: Final = "opentelemetry."
@@ -123,10 +124,10 @@ class _Reticent(Span):
         super().set_status(status, description)  # type: ignore[safe-super]  # the other class's
 
     def _description(self, given: str) -> str | None:
-        error = sys.exception()
-        if error is None or not given.startswith(f"{type(error).__name__}: "):
-            with _GUARD:
-                return self._gym_failures_reticence.text(given) or None
+        with _GUARD:
+            error = sys.exception()
+            if error is None or not given.startswith(f"{type(error).__name__}: "):
+                return self._gym_failures_reticence.text(cut(given, limits.DESCRIPTION_LENGTH)) or None
         return None  # The text of the exception, of which the event says what may be said.
 
     def is_recording(self) -> bool:
