@@ -8,6 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import INVALID_SPAN, Span, Status, StatusCode, use_span
+from pydantic import TypeAdapter, ValidationError
 
 from gym_failures import limits
 from gym_failures.config import Config
@@ -35,8 +36,8 @@ def spans():
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("test")
 
-    def begun(config=None):
-        return Reticence(config or Config()).apply(tracer.start_span("span"))
+    def begun(config=None, **settings):
+        return Reticence(config or Config()).apply(tracer.start_span("span", **settings))
 
     def ended(span):
         span.end()
@@ -153,6 +154,19 @@ def test_a_description_of_a_status(spans, given, description):
     assert (status.status_code, status.description) == (StatusCode.ERROR, description)
 
 
+def test_a_description_that_quotes_an_exception(spans):
+    """Of the exception that is handled a description says what its event does: where input was wrong, not the input."""
+    begin, end = spans
+    span = begin()
+    with pytest.raises(ValidationError) as caught:
+        TypeAdapter(int).validate_python("the private answer")
+    try:
+        raise caught.value
+    except ValidationError as error:
+        span.set_status(StatusCode.ERROR, f"asked in vain, {error}")
+    assert end(span).status.description == "asked in vain, int_parsing at the whole"
+
+
 class Nameless(type):
     """A class whose name cannot be read."""
 
@@ -210,14 +224,13 @@ def test_what_is_no_status(spans):
 @pytest.mark.parametrize("error", [ValueError("what was asked"), WordlessError()], ids=["text", "wordless"])
 @pytest.mark.parametrize("recorded", [True, False])
 @pytest.mark.parametrize("status", [True, False])
-def test_what_leaves_a_span(spans, error, recorded, status):
+@pytest.mark.parametrize("ends", [True, False], ids=["its end", "use"])
+def test_what_leaves_a_span(spans, error, recorded, status, ends):
     """An exception that leaves a span is an event and an error as OpenTelemetry was told, without a description."""
     begin, end = spans
-    span = begin()
-    with (
-        pytest.raises(type(error)),
-        use_span(span, record_exception=recorded, set_status_on_exception=status),
-    ):
+    settings = {"record_exception": recorded, "set_status_on_exception": status}
+    span = begin(**settings) if ends else begin()
+    with pytest.raises(type(error)), span if ends else use_span(span, **settings):
         raise error
     read = end(span)
     assert [event.name for event in read.events] == ["exception"] * recorded

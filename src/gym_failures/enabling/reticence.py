@@ -126,9 +126,14 @@ class _Reticent(Span):
     def _description(self, given: str) -> str | None:
         with _GUARD:
             error = sys.exception()
-            if error is None or not given.startswith(f"{type(error).__name__}: "):
-                return self._gym_failures_reticence.text(cut(given, limits.DESCRIPTION_LENGTH)) or None
-        return None  # The text of the exception, of which the event says what may be said.
+            if error is not None:
+                if given.startswith(f"{type(error).__name__}: "):
+                    return None  # The text of the exception, of which the event says what may be said.
+                if text := look(str, error):
+                    whole = cut(given, limits.DESCRIPTION_LENGTH + len(text))
+                    given = whole.replace(text, self._gym_failures_reticence.message(error))
+            return self._gym_failures_reticence.text(cut(given, limits.DESCRIPTION_LENGTH)) or None
+        return None
 
     def is_recording(self) -> bool:
         # Code of OpenTelemetry that would fail over an exception is told that nothing records, and its work done here.
@@ -140,12 +145,15 @@ class _Reticent(Span):
         caller = sys._getframe(1)  # noqa: SLF001 - there is no other way to know who asks
         if not _will_make_text(caller, error):
             return True
-        # OpenTelemetry's functions that can be told not to do the one or the other have arguments of these names.
-        if caller.f_locals.get("record_exception", True):
+        if self._is_told_to(caller, "record_exception"):
             self.record_exception(error)
-        if caller.f_locals.get("set_status_on_exception", True):
+        if self._is_told_to(caller, "set_status_on_exception"):
             self.set_status(StatusCode.ERROR)
         return False
+
+    def _is_told_to(self, caller: FrameType, name: str) -> bool:
+        # Functions of OpenTelemetry that can be told so have an argument of that name; a span's end was told before.
+        return bool(caller.f_locals.get(name, getattr(self, f"_{name}", True)))
 
 
 def _will_make_text(caller: FrameType, error: BaseException) -> bool:
