@@ -78,7 +78,7 @@ def test_what_a_shell_gives_instead_of_a_file(write):
 
 
 @pytest.mark.parametrize("arguments", ["show --jaeger", "count --jaeger", "export --to"])
-@pytest.mark.parametrize("url", ["http://[", "ftp://host", "host:4318"])
+@pytest.mark.parametrize("url", ["http://[", "ftp://host", "host:4318", "http://", "http:localhost", "http://:80"])
 def test_what_is_no_url_is_said(command, write, arguments, url):
     """What is no URL that can be asked or sent to is wrong use, and an error of one line."""
     ended = command(*shlex.split(arguments), url, write(FAILED))

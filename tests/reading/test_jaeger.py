@@ -72,6 +72,9 @@ def test_what_was_found_is_named_by_its_url():
 WRONG = {
     "no URL": ("localhost:16686", None, "is no URL like"),
     "a URL with a password": ("http://me:secret@127.0.0.1", None, "^a URL with a user is not taken$"),
+    "a host with a space": ("http://local host", None, "is no URL like"),
+    "no such port": ("http://localhost:99999", None, "is no URL like"),
+    "no port that can be asked": ("http://localhost:0", None, "is no URL like"),
     "a file": ("file:///etc/passwd", None, "is no URL like"),
     "nobody there": ("http://127.0.0.1:1", None, "/api/services did not answer: "),
     "an error": (None, (500, "no"), "/api/services answered 500"),

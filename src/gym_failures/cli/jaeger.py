@@ -50,7 +50,7 @@ def ask(url: str, choice: Choice) -> "Found":
         with _progress(services) as one_by_one:
             found = jaeger.failing(
                 one_by_one,
-                since_ns=max(since - limits.JAEGER_MARGIN * _SECOND, 0),
+                since_ns=since - limits.JAEGER_MARGIN * _SECOND,
                 until_ns=until,
                 tags=choice.exactly(),
             )

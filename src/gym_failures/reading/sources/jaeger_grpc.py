@@ -62,11 +62,12 @@ class JaegerGrpc(JaegerSearch):
         weakref.finalize(self, self._channel.close)
 
     def _takes(self, parts: SplitResult) -> bool:
-        try:
-            is_host = bool(parts.hostname and parts.port) and parts.netloc.isprintable()
-        except ValueError:  # such a port there is not
-            return False
-        return is_host and parts.path in {"", "/"} and not parts.query + parts.fragment
+        return (
+            super()._takes(parts)
+            and parts.port is not None
+            and parts.path in {"", "/"}
+            and not parts.query + parts.fragment
+        )
 
     def services(self) -> list[str]:
         """Return the names of the services that Jaeger knows spans of; raises JaegerError."""

@@ -65,9 +65,13 @@ class JaegerSearch(ABC):
         self._seconds = seconds
         self._most = most
 
-    def _takes(self, _parts: urllib.parse.SplitResult) -> bool:
-        """Tell whether the API can be at a URL of one of its schemes."""
-        return True
+    def _takes(self, parts: urllib.parse.SplitResult) -> bool:
+        """Tell whether the API can be at a URL of one of its schemes: it names a host, and no port that is none."""
+        try:
+            port = parts.port
+        except ValueError:  # such a port there is not
+            return False
+        return bool(parts.hostname) and port != 0 and parts.netloc.isprintable() and " " not in parts.netloc
 
     @abstractmethod
     def services(self) -> list[str]:
@@ -76,11 +80,11 @@ class JaegerSearch(ABC):
     def failing(self, services: Iterable[str], *, since_ns: int, until_ns: int, tags: Tags | None = None) -> Found:
         """Return the traces that tell of failures and have a span of one of `services` that started in that time.
 
-        Times are nanoseconds since the epoch; `tags` are what that span, or an event of it, has to have. Raises
-        JaegerError, and OSError where there is no room for what does not fit into memory.
+        Times are nanoseconds since the epoch, and one before it is the epoch; `tags` are what that span, or an event of
+        it, has to have. Raises JaegerError, and OSError where there is no room for what does not fit into memory.
         """
         found = Found(self._url)
-        period = since_ns // _MICROSECOND, -(-until_ns // _MICROSECOND)
+        period = max(since_ns, 0) // _MICROSECOND, -(-max(until_ns, 0) // _MICROSECOND)
         for part in self._document(self._traces(found, services, period, tags or {})):
             found.write(part)
         found.seek(0)
