@@ -19,6 +19,7 @@ from gym_failures.rows import (
     with_failures,
     without_failures,
 )
+from gym_failures.text import cut
 from tests import strategies
 from tests.spans import failure
 
@@ -271,6 +272,11 @@ JOINED = {
     "another failure": (of("c", own="c"), of("x", own="x"), of("c", "x", own="c")),
     "a trace that recovered": (of("c", own="c"), of("x"), of("c", "x", own="c")),
     "a row that tells nothing": (FailureReport(), of("c<m", "m", own="c"), of("c<m", "m", own="c")),
+    "a trace that says the reverse": (
+        of("d<c", "c", own="d"),
+        of("c<d", "d<e", "e", own="c"),
+        of("d<c", "c", "e", own="d"),
+    ),
     "a cause that the trace has lost": (of("c<m", "m", own="c"), of("c", own="c"), of("c<m", "m", own="c")),
 }
 
@@ -279,6 +285,43 @@ JOINED = {
 def test_a_row_keeps_what_it_knows(row, trace, expected):
     """What is joined to a row adds to it, and its own failure gives way to one that it has caused."""
     assert read_row(join_failures(with_failures({}, row), trace)).report == expected
+
+
+WHOLE = failure("m").model_copy(
+    update={
+        "failure_reason": "the provider said: " + "x" * 300,
+        "http_status": 401,
+        "operation": "chat",
+        "cause_id": None,
+    }
+)
+CUT = failure("m").model_copy(
+    update={"failure_reason": cut(WHOLE.failure_reason, 20), "stage": FailureStage.VERIFICATION}
+)
+
+
+@pytest.mark.parametrize(("row", "trace"), [(WHOLE, CUT), (CUT, WHOLE)], ids=["cut in the trace", "cut in the row"])
+def test_of_two_copies_nothing_is_lost(row, trace):
+    """An event in a row and in a trace has what either copy has, whichever was cut on its way."""
+    saved = with_failures({}, FailureReport(events={"m": row}))
+    joined = read_row(join_failures(saved, FailureReport(events={"m": trace}))).report
+    assert joined.events == {"m": WHOLE.model_copy(update={"stage": FailureStage.VERIFICATION})}
+
+
+def test_copies_that_disagree():
+    """Where a row and a trace say two things of one event, the row's stays."""
+    row = with_failures({}, of("c<m", "m", own="c"))
+    said = FailureEvent(
+        event_id="m", boundary=FailureBoundary.SANDBOX, failure_kind="cancelled", details={"exit_code": 137}
+    )
+    joined = read_row(join_failures(row, FailureReport(events={"m": said}))).report
+    assert joined == of("c<m", "m", own="c")
+
+
+def test_a_row_goes_on_saying_that_events_are_missing():
+    """What is missing in a row is not known to be there because a trace tells of the others."""
+    row = with_failures({}, FailureReport(events={"m": failure("m")}, omitted=True))
+    assert read_row(join_failures(row, of("m"))).report.omitted
 
 
 @given(strategies.gym_rows(), strategies.failure_reports(min_size=1), strategies.failure_reports(min_size=1))

@@ -22,6 +22,7 @@ from gym_failures.packing import RefusedError
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import chain_ids, repair
 from gym_failures.shapes import lenient_event
+from gym_failures.text import is_cut_of
 from gym_failures.wire import read_tree, to_tree
 
 Row = dict[str, Any]
@@ -57,6 +58,8 @@ _BOUNDARY_OF_CLASS: Final[Mapping[str, FailureBoundary]] = {
     kinds.JUDGE_FAILED: FailureBoundary.RESOURCES_SERVER,
 }
 """Who says so, where that is certain; any other class is what the collection client was told, by whomever."""
+_COPIED: Final = tuple(name for name, field in FailureEvent.model_fields.items() if not field.is_required())
+"""The fields of an event that may be None, and its reason, which never is."""
 _TRACE_ID: Final = re.compile("[0-9a-f]{32}")
 """The form of a trace's id (W3C Trace Context, "trace-id")."""
 
@@ -104,25 +107,31 @@ def join_failures(row: Mapping[str, Any], report: FailureReport, *, trace_id: st
     """Return a copy of `row` that tells of `report` in addition to what it tells already.
 
     The row knows how its rollout ended: its own failure stays, and so does that it has none, unless `report` has one
-    that the row does not know, which the row's own is a cause of. A failure that NeMo Gym alone has written into the
-    row is added where `report` has none of its boundary and kind, and none of its own. Of more events than are read
-    back, the chain of the own failure is kept, and the first of the others. `trace_id` is for a row that names none.
-    Raises what `read_row` raises.
+    that the row does not know, which the row's own is a cause of. Of an event in both, the row's copy stays and takes
+    from the other what it lacks. A failure that NeMo Gym alone has written into the row is added where `report` has
+    none of its boundary and kind, and none of its own. Of more events than are read back, the chain of the own failure
+    is kept, and the first of the others. `trace_id` is for a row that names none. Raises what `read_row` raises.
     """
     told, named = read_row(row)
-    events = dict(told.events if semconv.ROW_FAILURE_EVENTS in row else _unknown_to(report, told))
+    before = told.events if semconv.ROW_FAILURE_EVENTS in row else _unknown_to(report, told)
+    events = dict(before)
     for event_id, event in report.events.items():
-        known = events.get(event_id)
-        events[event_id] = event if known is None or event.cause_id is not None else _with_cause(event, known.cause_id)
+        events.setdefault(event_id, event)
+    for event_id, event in before.items():
+        if other := report.events.get(event_id):
+            filled = _filled(event, other)
+            if event.cause_id is None and event_id in chain_ids(events, filled.cause_id):
+                filled = filled.model_copy(update={"cause_id": None})  # The row says that it is the other way round.
+            events[event_id] = filled
     own = told.failure_id if told.failure_id in events else None
     if report.failure_id is not None and report.failure_id not in told.events:
         own = report.failure_id if own is None or own in chain_ids(events, report.failure_id) else own
-    omitted = report.omitted or (told.omitted and not told.events.keys() <= report.events.keys())
+    omitted = report.omitted or told.omitted
     if len(events) > limits.DECODE_EVENTS:
         first = [*dict.fromkeys([*chain_ids(events, own), *events])][: limits.DECODE_EVENTS]
         events, omitted = {event_id: events[event_id] for event_id in first}, True
-    joined = repair(events, failure_id=own, omitted=omitted).report
-    return with_failures(row, joined, trace_id=named or trace_id)
+    whole = repair(events, failure_id=own, omitted=omitted).report
+    return with_failures(row, whole, trace_id=named or trace_id)
 
 
 def _unknown_to(report: FailureReport, told: FailureReport) -> Mapping[str, FailureEvent]:
@@ -135,8 +144,14 @@ def _unknown_to(report: FailureReport, told: FailureReport) -> Mapping[str, Fail
     }
 
 
-def _with_cause(event: FailureEvent, cause_id: str | None) -> FailureEvent:
-    return event.model_copy(update={"cause_id": cause_id})
+def _filled(known: FailureEvent, other: FailureEvent) -> FailureEvent:
+    """Return `known` with what only `other`, a copy of it, has: fields, and the rest of a reason that was cut."""
+    new = {name: getattr(other, name) for name in _COPIED if getattr(known, name) is None}
+    if known.boundary is not other.boundary:
+        new.pop("details", None)  # They are of another schema.
+    if is_cut_of(known.failure_reason, other.failure_reason):
+        new["failure_reason"] = other.failure_reason
+    return known.model_copy(update=new)
 
 
 def without_failures(row: Mapping[str, Any]) -> Row:
