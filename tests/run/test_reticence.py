@@ -1,7 +1,9 @@
 """What spans say of exceptions where tracing was switched on by us, and that it costs the program nothing."""
 
+import asyncio
 import json
 import sys
+from inspect import iscoroutinefunction
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -12,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from gym_failures import limits
 from gym_failures.config import Config
-from gym_failures.enabling.reticence import Reticence
+from gym_failures.enabling.reticence import Reticence, ReticentProvider
 from tests.run.programs import PROGRAMS, files, hooked, ran
 
 FAILING = PROGRAMS / "failing.py"
@@ -250,6 +252,18 @@ def test_everyone_else_is_told_the_truth(spans):
         assert span.is_recording()
     end(span)
     assert not span.is_recording()
+
+
+def test_a_span_around_a_coroutine_lasts_as_long_as_that():
+    """As a decorator of a coroutine function a span covers what its coroutines do (opentelemetry-python#3270)."""
+    tracer = ReticentProvider(Reticence(Config())).get_tracer("test")
+
+    @tracer.start_as_current_span("span")
+    async def work():
+        return "done"
+
+    assert iscoroutinefunction(work)
+    assert asyncio.run(work()) == "done"
 
 
 class FinalSpan(Span):

@@ -7,12 +7,12 @@ its own (ray#44878). Both are for whoever switches OpenTelemetry on to answer fo
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any, ClassVar, Final
 
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
+from opentelemetry.util._decorator import _agnosticcontextmanager
 from opentelemetry.util.types import Attributes
 
 from gym_failures import limits
@@ -87,8 +87,8 @@ class _ReticentTracer(trace.Tracer):
     def start_span(self, *args: Any, **kwargs: Any) -> Span:  # noqa: ANN401 - as above
         return self._reticence.apply(self._tracer.start_span(*args, **kwargs))
 
-    @contextmanager
-    def start_as_current_span(  # type: ignore[override]  # what OpenTelemetry returns has no public name
+    @_agnosticcontextmanager  # as a decorator of a coroutine it lasts as long as that
+    def start_as_current_span(
         self,
         *args: Any,  # noqa: ANN401 - as above
         **kwargs: Any,  # noqa: ANN401 - as above
