@@ -110,6 +110,30 @@ CASES = {
         {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["problem"]},
     ),
     "something is dropped": ({"OTEL_ATTRIBUTE_COUNT_LIMIT": "8"}, {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["warning"]}),
+    "events have room, which is what is for all but spans": (
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": str(len(KEYS)), "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "32"},
+        {},
+    ),
+    "events have none, which is what is for all but spans": (
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": "3", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "32"},
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["problem"]},
+    ),
+    "spans have little, which is what is for all but events": (
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": "31", "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": "128"},
+        {"OTEL_ATTRIBUTE_COUNT_LIMIT": ["warning"]},
+    ),
+    "what is for all is for none": (
+        {
+            "OTEL_ATTRIBUTE_COUNT_LIMIT": "5",
+            "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": "unset",
+            "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "128",
+        },
+        {},
+    ),
+    "a limit of too many digits": (
+        {"OTEL_SPAN_EVENT_COUNT_LIMIT": "9" * 5_000},
+        {"OTEL_SPAN_EVENT_COUNT_LIMIT": ["problem"]},
+    ),
     "all has room": (
         {
             "OTEL_ATTRIBUTE_COUNT_LIMIT": "32",

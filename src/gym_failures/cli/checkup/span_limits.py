@@ -33,6 +33,9 @@ _OF_SPANS: Final = _Needed(
     limits.ATTRIBUTES_OF_A_SPAN,
     f"a request's span can have {limits.ATTRIBUTES_OF_A_SPAN} attributes, and the first, as its rollout's, are dropped",
 )
+_FOR_ALL: Final = "OTEL_ATTRIBUTE_COUNT_LIMIT"
+_OWN_OF_EVENTS: Final = "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT"
+_OWN_OF_SPANS: Final = "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"
 _LIMITS: Final = {
     "OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT": _Needed(
         limits.OWN_ID_LENGTH,
@@ -47,18 +50,18 @@ _LIMITS: Final = {
         limits.WIRE_ID_LENGTH,
         "longer kinds, and ids of rollouts, are cut on spans",
     ),
-    "OTEL_ATTRIBUTE_COUNT_LIMIT": _Needed(
-        _OF_SPANS.least, _OF_SPANS.without, max(_OF_EVENTS.all, _OF_SPANS.all), _OF_SPANS.else_missing
-    ),
-    "OTEL_EVENT_ATTRIBUTE_COUNT_LIMIT": _OF_EVENTS,
-    "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": _OF_SPANS,
+    _OWN_OF_EVENTS: _OF_EVENTS,
+    _OWN_OF_SPANS: _OF_SPANS,
 }
+_OF_BOTH: Final = _Needed(
+    _OF_SPANS.least, _OF_SPANS.without, max(_OF_EVENTS.all, _OF_SPANS.all), _OF_SPANS.else_missing
+)
 _EVENTS: Final = "OTEL_SPAN_EVENT_COUNT_LIMIT"
 
 
 def span_limits(said: Mapping[str, str]) -> Iterator[Finding]:
     """Yield which limits are too low, and what comes of it."""
-    for name, needed in _LIMITS.items():
+    for name, needed in _needed(said):
         limit = _number(said.get(name))
         if limit is None or limit >= needed.all:
             continue
@@ -72,8 +75,20 @@ def span_limits(said: Mapping[str, str]) -> Iterator[Finding]:
         yield problem(_EVENTS, f"is {said[_EVENTS]}: spans have no events, so no failures", f"unset {_EVENTS}")
 
 
+def _needed(said: Mapping[str, str]) -> Iterator[tuple[str, _Needed]]:
+    """Yield the limits that apply; the one for all counts of attributes only where there is none of its own."""
+    yield from _LIMITS.items()
+    if _OWN_OF_EVENTS not in said:
+        yield _FOR_ALL, _OF_EVENTS if _OWN_OF_SPANS in said else _OF_BOTH
+    elif _OWN_OF_SPANS not in said:
+        yield _FOR_ALL, _OF_SPANS
+
+
 def _number(value: str | None) -> int | None:
     """Return a limit; what is no number OpenTelemetry refuses, which ends the program, so it cuts as 0 does."""
-    if value is None or value.lower() == "unset":
+    if value is None or value.strip().lower() == "unset":
         return None
-    return int(value) if value.isdecimal() else 0
+    try:
+        return max(int(value), 0)
+    except ValueError:  # no number, or more digits than Python converts
+        return 0
