@@ -153,6 +153,24 @@ def test_damaged_rows_are_told_of():
     assert found.spans == 4
 
 
+@pytest.mark.parametrize("seconds", [10**400, -5, True, 1e308, float("nan"), "x"])
+def test_a_row_of_an_impossible_time_has_none(seconds):
+    """What a row says of its response's time costs no failure, whatever it is."""
+    gym = {"_ng_failure_class": "agent_run_error", "response": {"created_at": seconds}}
+    assert only({**FINE, **gym}).times.popitem()[1] == 0
+
+
+def test_a_row_nested_too_deeply_costs_itself():
+    """Ids nested as deeply as can be decoded, which cannot be encoded again, are a skip and not the end of reading."""
+    text = b"".join(
+        json.dumps(row()).encode()[:-1] + b',"_ng_task_id":' + b"[" * depth + b"]" * depth + b"}\n"
+        for depth in range(900, 1_100)
+    )
+    found = read_reports(text + lines(row(task=4)))
+    assert found.skips + len(found) == 201
+    assert "4-1" in {report.key for report in read_reports(text + lines(row(task=4)), by="rollout")}
+
+
 @pytest.mark.parametrize("key", ["resourceSpans", "resource_spans"])
 @pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
 def test_spans_behind_rows_are_told_of(key, separators):

@@ -8,7 +8,7 @@ no such ids is at the time that its response names.
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import isfinite
 from typing import Any, Final
 
@@ -65,11 +65,13 @@ def failing_traces(texts: Iterable[bytes], *, run: str) -> frozenset[str]:
     return frozenset(span.trace_id for span in _spans(texts, Tally(), run))
 
 
-def parse_rows(
-    texts: Iterable[bytes], tally: Tally, *, traces: Collection[str] | None, run: str
-) -> Iterator[SpanRecord]:
-    """Yield the spans of the rows with failures in `traces`, None for all, and keep a tally of what cannot be read."""
-    return (span for span in _spans(texts, tally, run) if traces is None or span.trace_id in traces)
+def parse_rows(texts: Iterable[bytes], tally: Tally, *, run: str) -> Iterator[SpanRecord]:
+    """Yield the spans of the rows with failures, and keep a tally of what cannot be read; `run` as above.
+
+    All of them are in failing traces. To look that up would lose a row that is nested so deeply that it can be decoded
+    here, but could not be from where they were sought.
+    """
+    return _spans(texts, tally, run)
 
 
 def span_of(row: Mapping[str, Any], told: RowFailures) -> SpanRecord:
@@ -132,6 +134,7 @@ def _spans(texts: Iterable[bytes], tally: Tally, run: str) -> Iterator[SpanRecor
             try:
                 row = json.loads(line)
                 told = read_row(row, run=run)
+                span = span_of(row, told)
             except RowError as error:
                 tally.skip(number, str(error))
             except (ValueError, AttributeError, RecursionError):
@@ -139,4 +142,4 @@ def _spans(texts: Iterable[bytes], tally: Tally, run: str) -> Iterator[SpanRecor
                 tally.skip(number, "the line is no row of a rollout")
             else:
                 if told.report.events or told.report.omitted:
-                    yield span_of(row, told)
+                    yield span

@@ -85,7 +85,7 @@ def _rows(file: IOBase) -> _Format:
     run = "" if path is None or not path.is_file() else str(path.with_name(_ENDS.sub("", path.name) or path.name))
     return _Format(
         partial(gym_rows.failing_traces, run=run),
-        lambda texts, tally, traces: gym_rows.parse_rows(texts, tally, traces=traces, run=run),
+        lambda texts, tally, _traces: gym_rows.parse_rows(texts, tally, run=run),
     )
 
 
