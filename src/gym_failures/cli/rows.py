@@ -23,7 +23,6 @@ from gym_failures.cli.files import (
 )
 from gym_failures.cli.terminal import err, write_line
 from gym_failures.reading import RebuiltReport, Tally
-from gym_failures.reading.gym_rows import created
 from gym_failures.reading.sources.unpacking import lines_of
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import join_failures, read_row
@@ -119,6 +118,8 @@ def _reports_of(row: Mapping[str, object], waiting: Mapping[str, Sequence[Rebuil
 
 def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
     """Tell whether a row can be of the run that `report` is of, by the time of its response; true if nothing says."""
+    from gym_failures.reading.gym_rows import created  # noqa: PLC0415 - so that what is missing can be named
+
     created_ns = created(row)
     if not created_ns or not report.span.start_ns or read_row(row).trace_id is not None:
         return True
