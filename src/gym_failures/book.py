@@ -1,6 +1,7 @@
 """The events of one request: each is written once, and kept within bounds as long as the request lasts."""
 
 import threading
+from collections.abc import Sequence
 from typing import Final
 
 from opentelemetry.trace import Span
@@ -10,6 +11,7 @@ from gym_failures.ledger import Ledger
 from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder
 from gym_failures.records import FailureEvent
+from gym_failures.refused import RefusedValues
 from gym_failures.repair import chain_ids
 
 _NOTHING: Final = Ledger()
@@ -25,11 +27,13 @@ class Book:
     A book within another one, `outer`, writes nothing that the outer one has written.
     """
 
-    __slots__ = ("_kept", "_lock", "_recorder", "_refused", "_short_spans", "_state", "outer")
+    __slots__ = ("_kept", "_lock", "_recorder", "_refused", "_short_spans", "_state", "disbelieved", "outer")
 
     def __init__(self, recorder: FailureRecorder) -> None:
         """Begin with nothing."""
         self.outer: Book | None = None
+        self.disbelieved: RefusedValues | None = None
+        """Values of the report header that are not believed; None, if there are none."""
         self._recorder = recorder
         self._lock = threading.Lock()
         self._kept: Ledger | None = None  # Most requests have nothing to keep.
@@ -151,6 +155,13 @@ class Book:
             ledger.dropped += dropped
         if dropped:
             selfmetrics.dropped("causes", dropped)
+
+    def refuse(self, values: Sequence[object]) -> None:
+        """Remember values of the report header that are not believed."""
+        with self._lock:
+            if self.disbelieved is None:
+                self.disbelieved = RefusedValues()
+            self.disbelieved.add(values)
 
     def absorb(self, inner: "Book") -> None:
         """Take over what an inner book kept; it is written already."""

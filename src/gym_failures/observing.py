@@ -22,7 +22,6 @@ from gym_failures.propagation import header_values
 from gym_failures.recorder import FailureRecorder, default_recorder
 from gym_failures.recording import owner_of
 from gym_failures.records import FailureEvent, FailureReport
-from gym_failures.refused import RefusedValues
 from gym_failures.repair import repair
 
 _LOG: Final = Guard("log")
@@ -40,7 +39,6 @@ class Observing:
         "_outer",
         "_owner",
         "_recorder",
-        "_refused",
         "_shared",
         "_span",
         "_stage",
@@ -66,7 +64,6 @@ class Observing:
         self._owner = owner
         self._outer: Observing | None = None
         self._shared: dict[int, tuple[BaseException, FailureEvent]] | None = None
-        self._refused: RefusedValues | None = None
         self._book = Book(self._recorder)
 
     @property
@@ -185,14 +182,12 @@ class Observing:
 
     def refuse(self, values: Sequence[object]) -> None:
         """Believe these values of the report header not even in the reply to this request, should the app copy them."""
-        outermost = self.outermost
-        if outermost._refused is None:  # noqa: SLF001 - of the same class
-            outermost._refused = RefusedValues()  # noqa: SLF001 - as above
-        outermost._refused.add(values)  # noqa: SLF001 - as above
+        self.outermost._book.refuse(values)  # noqa: SLF001 - of the same class
 
     def not_refused(self, values: Sequence[object]) -> Sequence[object]:
         """Return what is left of `values` of the report header, which the app has put on its own reply."""
-        return values if self._refused is None else self._refused.others(values)
+        refused = self._book.disbelieved
+        return values if refused is None else refused.others(values)
 
     def mark(self, event: FailureEvent) -> Mark:
         """Return what is left on an exception that stands for `event`, which this log has recorded."""

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from threading import Barrier, BrokenBarrierError, Thread
 from types import SimpleNamespace
 from typing import Any
 
@@ -126,3 +128,25 @@ def test_no_value_is_believed_when_too_many_were_not() -> None:
     assert refused.others([OTHER.encode()]) == [OTHER]
     refused.add(f"1.{number}" for number in range(limits.REFUSED_VALUES))
     assert refused.others([VALUE, OTHER]) == []
+
+
+def test_two_values_that_are_refused_at_once_are_both_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two threads that are the first to refuse something in a request, neither undoes what the other does."""
+    both = Barrier(2)
+
+    class Meeting(RefusedValues):
+        """One that is not made before two threads make one, if two do."""
+
+        def __init__(self) -> None:
+            with suppress(BrokenBarrierError):
+                both.wait(0.1)
+            super().__init__()
+
+    monkeypatch.setattr("gym_failures.book.RefusedValues", Meeting)
+    log = FailureLog("agent")
+    threads = [Thread(target=log.refuse, args=([value],)) for value in (VALUE, OTHER)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert list(log.not_refused([VALUE, OTHER])) == []
