@@ -7,7 +7,7 @@ UV := $(BIN)/uv
 WHEEL := dist/*.whl
 # Worker processes for the tests; `make test WORKERS=0` runs them in one, as a debugger wants.
 WORKERS ?= auto
-LONG_BENCHES := benchmarks/bench_large.py benchmarks/bench_gym_load.py
+LONG_BENCHES := benchmarks/bench_large.py benchmarks/bench_gym_start.py benchmarks/bench_gym_load.py
 
 # uv trusts whom the system trusts, as pip does, not only its own list of authorities.
 export UV_SYSTEM_CERTS := true
@@ -114,7 +114,7 @@ bench: $(STAMP) ## Run the benchmarks; each prints its table and fails when a pr
 	set -e; for bench in $(filter-out $(LONG_BENCHES),$(wildcard benchmarks/bench_*.py)); do $(BIN)/python $$bench; done
 
 .PHONY: bench-long
-bench-long: $(STAMP) ## Run those that take long: a file of 10 GB, and the load on NeMo Gym's servers
+bench-long: $(STAMP) ## Run those that take long: a file of 10 GB, NeMo Gym's start, and the load on its servers
 	set -e; for bench in $(LONG_BENCHES); do $(BIN)/python $$bench; done
 
 # The pins in force are kept while they fit pyproject.toml; `make constraints UPGRADE=--upgrade` takes the newest.
