@@ -21,8 +21,9 @@ from gym_failures.cli.files import (
     say_skipped,
     standard_input,
 )
-from gym_failures.cli.terminal import err, write_line
+from gym_failures.cli.terminal import err, write_bytes
 from gym_failures.reading import RebuiltReport, Tally
+from gym_failures.reading.gym_rows import created
 from gym_failures.reading.sources.unpacking import lines_of
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import join_failures, read_row
@@ -62,9 +63,9 @@ def rows(
     told: set[int] = set()
     joined = damaged = of_several = of_other_times = 0
     with files_read(), nullcontext(given) if given is not None else saved.open("rb") as file:
-        for line in lines_of(file, tally.skip):
-            row = _row(line)
-            damaged += row is None and bool(line.strip())
+        for line, is_whole in lines_of(file, tally.skip):
+            row = _row(line) if is_whole else None
+            damaged += is_whole and row is None and bool(line.strip())
             named = () if row is None else _reports_of(row, waiting)
             found = named if row is None else [report for report in named if _was_then(row, report)]
             of_other_times += len(named) > len(found) == 0
@@ -73,7 +74,7 @@ def rows(
                 told.add(id(found[0]))
                 line = _with(row, found[0])  # noqa: PLW2901 - it is the same row
             of_several += len(found) > 1
-            write_line(line)
+            write_bytes(line if line.endswith(b"\n") or not is_whole else line + b"\n")
     say_skipped([skip._replace(source=str(saved)) for skip in tally.skipped], tally.skips)
     console = err()
     console.print(f"rows with failures: {joined}; rollouts of the traces without a row: {number - len(told)}")
@@ -118,8 +119,6 @@ def _reports_of(row: Mapping[str, object], waiting: Mapping[str, Sequence[Rebuil
 
 def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
     """Tell whether a row can be of the run that `report` is of, by the time of its response; true if nothing says."""
-    from gym_failures.reading.gym_rows import created  # noqa: PLC0415 - so that what is missing can be named
-
     created_ns = created(row)
     if not created_ns or not report.span.start_ns or read_row(row).trace_id is not None:
         return True
@@ -130,4 +129,4 @@ def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
 
 
 def _with(row: Mapping[str, object], report: RebuiltReport) -> bytes:
-    return json.dumps(join_failures(row, report.report, trace_id=report.trace_id)).encode()
+    return json.dumps(join_failures(row, report.report, trace_id=report.trace_id)).encode() + b"\n"

@@ -16,8 +16,7 @@ from gym_failures import ids, limits, semconv
 from gym_failures.attributes import to_attributes
 from gym_failures.reading import log_lines
 from gym_failures.reading.model import EventRecord, SpanRecord, SpanStatus, Tally
-from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import OVERLONG, TOO_LONG, hex_id, nanoseconds
+from gym_failures.reading.otlp_values import OVERLONG, SPAN_ID_SIZE, TOO_LONG, TRACE_ID_SIZE, hex_id, nanoseconds
 from gym_failures.reading.runs import ROW_SERVICE, ROW_SPAN_NAME
 from gym_failures.records import FailureEvent
 from gym_failures.rollout_ids import of_run

@@ -13,8 +13,7 @@ from typing import Final
 from gym_failures import semconv
 from gym_failures.exceptions import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, SpanStatus, Tally
-from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id, integer, nanoseconds, span_kind
+from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, hex_id, integer, nanoseconds, span_kind
 
 try:
     import msgspec

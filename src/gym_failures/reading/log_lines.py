@@ -13,8 +13,7 @@ from typing import Final
 
 from gym_failures import semconv
 from gym_failures.reading.model import LOST_PARENT, EventRecord, SpanRecord, SpanStatus
-from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id, nanoseconds
+from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, hex_id, nanoseconds
 
 DAMAGED: Final = "the line of a failure is damaged"
 """What is said of a line that tells of a failure and cannot be read."""

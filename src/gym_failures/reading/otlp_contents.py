@@ -8,6 +8,8 @@ from typing import Final
 
 from gym_failures.reading.model import EventRecord, SpanLink, SpanStatus
 from gym_failures.reading.otlp_values import (
+    SPAN_ID_SIZE,
+    TRACE_ID_SIZE,
     attributes,
     count,
     hex_id,
@@ -24,12 +26,6 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "OTLP JSON is read with msgspec, which is not installed: pip install 'gym-failures[reading]'", name=error.name
     ) from error
-
-TRACE_ID_SIZE: Final = 16
-"""Bytes of a trace id."""
-
-SPAN_ID_SIZE: Final = 8
-"""Bytes of a span id."""
 
 FAULTS: Final = (msgspec.MsgspecError, ValueError, RecursionError)
 """What decoding raises."""

@@ -8,11 +8,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from gym_failures.reading.otlp_contents import FAULTS, SPAN_ID_SIZE, TRACE_ID_SIZE, Raw
+from gym_failures.reading.otlp_contents import FAULTS, Raw
 from gym_failures.reading.otlp_skeleton import REQUEST, SPAN, ResourceSkeleton, ScopeSkeleton, SpanSkeleton, spans_of
 from gym_failures.reading.otlp_values import (
     OVERLONG,
+    SPAN_ID_SIZE,
     TOO_LONG,
+    TRACE_ID_SIZE,
     count,
     hex_id,
     is_hex,

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gym_failures import limits, semconv
 from gym_failures.exceptions import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, Tally
-from gym_failures.reading.otlp_contents import SPAN_ID_SIZE, TRACE_ID_SIZE
-from gym_failures.reading.otlp_values import nanoseconds, span_kind, span_status
+from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, nanoseconds, span_kind, span_status
 
 try:
     from google.protobuf.message import DecodeError

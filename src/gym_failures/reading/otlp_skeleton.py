@@ -7,17 +7,8 @@ import msgspec
 
 from gym_failures import limits, semconv
 from gym_failures.reading.model import SpanKind, SpanRecord
-from gym_failures.reading.otlp_contents import (
-    NOTHING,
-    SPAN_ID_SIZE,
-    TRACE_ID_SIZE,
-    decoded,
-    read_attributes,
-    read_events,
-    read_links,
-    read_status,
-)
-from gym_failures.reading.otlp_values import attributes, hex_id
+from gym_failures.reading.otlp_contents import NOTHING, decoded, read_attributes, read_events, read_links, read_status
+from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, attributes, hex_id
 from gym_failures.reading.search import find
 
 # Looked for in undecoded JSON: these names are ASCII, which no writer escapes, and one found for nothing costs little.

@@ -20,6 +20,12 @@ _E = TypeVar("_E", bound=IntEnum)
 
 _HEX: Final = b"0123456789ABCDEFabcdef"
 
+TRACE_ID_SIZE: Final = 16
+"""Bytes of a trace id."""
+
+SPAN_ID_SIZE: Final = 8
+"""Bytes of a span id."""
+
 OVERLONG: Final = b"(too long)"
 """What is given instead of a line over `limits.STORED_RECORD`, or a document over `limits.STORED_DOCUMENT`."""
 

@@ -11,8 +11,7 @@ from typing import Final
 
 from gym_failures import semconv
 from gym_failures.reading.model import Span, SpanKind, SpanRecord
-from gym_failures.reading.otlp_contents import SPAN_ID_SIZE
-from gym_failures.reading.otlp_values import hex_id
+from gym_failures.reading.otlp_values import SPAN_ID_SIZE, hex_id
 from gym_failures.reading.rollouts import named_rollout
 
 _MATTERS: Final = 1
