@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gym_failures import limits
 from gym_failures.records import FailureReport
 from gym_failures.rows import read_row, with_failures
 from tests.spans import failure, server, told
@@ -110,6 +111,22 @@ def test_compressed_rows_that_were_cut(command, write, saved, tmp_path):
     ended = command("rows", "--strict", packed, write(FAILED))
     assert ended.status == 4
     assert f"skipped: {packed}: the compressed data ends too soon\n" in ended.errors
+
+
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["a line", "the last line"])
+def test_a_row_without_end_is_passed_on(command, write, tmp_path, monkeypatch, end):
+    """A line longer than any row is not held: it comes out as it is, its parts taken for no rows, and is told of."""
+    monkeypatch.setattr(limits, "STORED_RECORD", 1_000)
+    row = json.dumps(ROW).encode()
+    data = row + b"\n" + b" " * 1_001 + row + end
+    packed = tmp_path / "rollouts.jsonl.gz"
+    packed.write_bytes(gzip.compress(data))
+    ended = command("rows", "--strict", packed, write(FAILED))
+    joined, _, left = ended.output.encode().partition(b"\n")
+    assert (set(read_row(json.loads(joined)).report.events), left) == ({"m", "a"}, data[len(row) + 1 :])
+    assert ended.status == 4
+    assert f"skipped: {packed}, line 2: too long to be read\n" in ended.errors
+    assert "rows with failures: 1;" in ended.errors
 
 
 def test_rows_from_standard_input(command, write, saved):

@@ -43,12 +43,12 @@ def write(text: str) -> None:
         raise NobodyReadsError from None
 
 
-def write_line(line: bytes) -> None:
-    """Write a line to standard output as it is, whatever its encoding; nothing where that is closed."""
+def write_bytes(data: bytes) -> None:
+    """Write `data` to standard output as it is, whatever its encoding; nothing where that is closed."""
     if sys.stdout is None:
         return
     try:
-        sys.stdout.buffer.write(line + b"\n")
+        sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise NobodyReadsError from None

@@ -7,11 +7,13 @@ file that unpacks to a huge one costs is time, and of memory what whoever reads 
 
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gym_failures import limits
 from gym_failures.exceptions import MissingExtraError
+from gym_failures.reading.otlp_values import TOO_LONG
 from gym_failures.reading.sources.stream import Complain, Stream
 
 if TYPE_CHECKING:
@@ -51,15 +53,23 @@ def unpacked(stream: Stream, complain: Complain) -> Stream:
     return stream
 
 
-def lines_of(file: BufferedReader, complain: Complain) -> Iterator[bytes]:
-    """Yield the lines of a file, without their ends, unpacked where it is compressed; raises as above.
+def lines_of(file: BufferedReader, complain: Complain) -> Iterator[tuple[bytes, bool]]:
+    """Yield the lines of a file as they are, each with True, unpacked where it is compressed; raises as above.
 
-    A line is in memory as a whole, whatever its length.
+    A line over `limits.STORED_RECORD` is told of, and comes in pieces, each with False.
     """
+    most = limits.STORED_RECORD + 1  # with its end
     parts = Stream(iter(lambda: file.read(limits.READ_BLOCK), b""))
     with BufferedReader(_Readable(unpacked(parts, complain)), limits.READ_BLOCK) as lines:
-        for line in lines:
-            yield line.removesuffix(b"\n")
+        for number, line in enumerate(iter(partial(lines.readline, most), b""), 1):
+            is_whole = len(line) < most or line.endswith(b"\n")
+            yield line, is_whole
+            if is_whole:
+                continue
+            complain(number, TOO_LONG)
+            piece = line
+            while not piece.endswith(b"\n") and (piece := lines.readline(limits.READ_BLOCK)):
+                yield piece, False
 
 
 class _Readable(RawIOBase):
