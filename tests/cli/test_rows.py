@@ -192,6 +192,14 @@ def test_a_row_of_another_time_is_left(command, write, saved, case, joins):
     assert others == ([] if joins else [left])
 
 
+def test_a_row_of_another_time_than_a_log_is_left(command, write, saved):
+    """That a line in a log has no end does not make it one of all times."""
+    line = server(1, None, told(failure("a")), own="a", rollout="3-1")
+    row = {**ROW, "response": {"created_at": NOON - 3 * HOURS}}
+    ended = command("rows", saved(row), write(replace(line, start_ns=NOON * 10**9, end_ns=0)))
+    assert "rows with failures: 0;" in ended.errors
+
+
 def test_the_time_of_a_row_tells_runs_apart(command, write, saved):
     """Of traces of several runs, a row takes what was at the time of its response."""
     spans = [

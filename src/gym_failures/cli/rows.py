@@ -122,7 +122,7 @@ def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
     created_ns = created(row)
     if not created_ns or not report.span.start_ns or read_row(row).trace_id is not None:
         return True
-    times = [report.span.start_ns, report.span.end_ns, *filter(None, report.times.values())]
+    times = [*filter(None, (report.span.start_ns, report.span.end_ns, *report.times.values()))]
     is_whole = report.span.name == semconv.ROLLOUT_SPAN_NAME
     away_ns = (limits.ROW_TIME if is_whole else limits.ROW_TIME_UNTRACED) * _SECOND
     return min(times) - away_ns <= created_ns <= max(times) + away_ns
