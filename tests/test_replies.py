@@ -8,9 +8,9 @@ from gym_failures.config import Config
 from gym_failures.errors import FailureError
 from gym_failures.header import encode_report
 from gym_failures.log import FailureLog
+from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
 from gym_failures.records import FailureBoundary, FailureEvent, FailureReport
 from gym_failures.replies import raise_for_failure, report_of
-from gym_failures.testing import Telemetry
 
 LOCAL, PUBLIC = "http://127.0.0.1:8000/run", "https://api.example.com/run"
 ROOT = FailureEvent(event_id="root", failure_kind="provider_quota_exhausted", boundary=FailureBoundary.MODEL)
@@ -46,10 +46,14 @@ def test_the_raised_failure_is_the_remote_one():
 
 def test_nothing_is_read_when_the_package_is_off() -> None:
     """Switched off for the process, or in the configuration that is given, a reply reports nothing and none raises."""
-    with Telemetry(Config(enabled=False)):
+    before = default_recorder()
+    set_default_recorder(FailureRecorder(Config(enabled=False)))
+    try:
         assert report_of(reply(REPORT)) is None
         raise_for_failure(reply(REPORT))
         assert report_of(reply(REPORT), config=Config()) == REPORT
+    finally:
+        set_default_recorder(before)
     assert report_of(reply(REPORT), config=Config(enabled=False)) is None
 
 
