@@ -303,7 +303,7 @@ def _nowhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     {
-        "no file": ((), "name files or folders, or a Jaeger with --jaeger; there is no folder gym-failures-traces"),
+        "no file": ((), "name files or folders; there is no folder gym-failures-traces"),
         "a file that is not there": (("nowhere.jsonl",), "gym-failures: nowhere.jsonl: No such file or directory"),
         "a folder without spans": (("/",), "gym-failures: /: no file in this folder ends in .jsonl, .gz, .zst, .pb"),
         "a pattern of nothing": (("nowhere/*.jsonl",), "gym-failures: nowhere/*.jsonl: no file is like this"),

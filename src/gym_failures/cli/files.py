@@ -116,7 +116,7 @@ def named(files: Sequence[Path] | None) -> Sequence[Path]:
         return files
     folder = Path(os.environ.get("GYM_FAILURES_TRACES", "").strip() or Config().traces)
     if not folder.is_dir():
-        said = f"name files or folders, or a Jaeger with --jaeger; there is no folder {plain(str(folder))}"
+        said = f"name files or folders; there is no folder {plain(str(folder))}"
         raise typer.BadParameter(said, param_hint="FILE...")
     err().print(f"gym-failures: reading {plain(str(folder))}", markup=False)
     return [folder]
