@@ -94,7 +94,10 @@ def test_switched_off():
     assert dict(line.split("=", 1) for line in ended.output.splitlines() if "=" in line) == given
 
 
-WITHOUT_WRAPT = "import sys; sys.modules['wrapt'] = None; from gym_failures.cli import main; main()"
+LACKING = """
+import sys; sys.modules["opentelemetry.exporter.otlp.proto.http"] = None
+from gym_failures.cli import main; main()
+"""
 """The command where a package is not installed that tracing needs."""
 
 
@@ -103,7 +106,7 @@ def test_what_is_not_installed(enabled, status):
     """A command that is to be traced does not run where that lacks something; switched off, nothing is needed."""
     command = [sys.executable, "-c", "raise SystemExit(7)"]
     env = surroundings(GYM_FAILURES_ENABLED=enabled)
-    ended = ran(sys.executable, "-c", WITHOUT_WRAPT, "run", "--", *command, env=env)
+    ended = ran(sys.executable, "-c", LACKING, "run", "--", *command, env=env)
     assert ended.status == status
     assert ("pip install 'gym-failures[gym]'" in ended.errors) is (enabled == "true")
 

@@ -45,6 +45,9 @@ class _Reticent(SpanProcessor):
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
         self._reticence.apply(span)
 
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the SDK's signature
+        return True  # Older SDKs' own says nothing, which ends the flush of the processors behind.
+
 
 def set_up(process: Process, traces: str, reticence: Reticence) -> Flush:
     """Make the providers of this process and make them global; returns what sends the rest of their spans and metrics.
