@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import signal
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
@@ -9,6 +10,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from gym_failures.ids import id_source
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background, and in all that is started there
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 IN_THE_GATE = bool(os.environ.get("CI"))
 

@@ -67,10 +67,13 @@ class World:
             self._here(f"exec {line}"), cwd=self.folder, env=self.environment, stdout=subprocess.PIPE, text=True
         )
         with process:
-            while said not in process.stdout.readline():
-                assert process.poll() is None
-            process.send_signal(signal.SIGINT)
-            process.communicate()
+            try:
+                while said not in process.stdout.readline():
+                    assert process.poll() is None
+                process.send_signal(signal.SIGINT)
+                process.communicate(timeout=60)
+            finally:
+                process.kill()
         return process.returncode
 
 
