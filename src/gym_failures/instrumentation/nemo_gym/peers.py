@@ -18,8 +18,8 @@ def _telling_host(build_url: Method) -> Method:
     """Wrap what makes the URL of a server out of its part of the configuration, once for each that a client calls."""
 
     @functools.wraps(build_url)
-    def telling(client: Any, server: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
-        url = build_url(client, server, *args, **kwargs)
+    def telling(client: Any, server_config_dict: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the method
+        url = build_url(client, server_config_dict, *args, **kwargs)
         with _GUARD:
             learn_host(url)
         return url
