@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gym_load_client import ASKED, Provider, ask_at_once, connected, requests
-from gym_load_sides import ALONE, FILES, OURS, SENDING, SIDES, Server, started
+from gym_load_sides import ALONE, BARE, FILES, OURS, SENDING, SIDES, Server, started
 
 from gym_venv import WITH_US, MissingEnvironmentError
 
@@ -40,7 +40,8 @@ ROUNDS_AGAIN: Final = 2
 """Rounds of each of those starts, after one that warms up."""
 BUDGET: Final = 1.03
 FLAT: Final = 1.05
-"""Most that the memory of a server may grow from the first round to the last."""
+"""Most that the memory of a server may grow from the first round to the last, beside that of a bare one: NeMo Gym's own
+grows by as much as a quarter from one round to the next, and shrinks again."""
 DESCRIPTORS: Final = 20_000
 """Open files that this process may need: for each rollout one to a server and one from it, and what is closing."""
 SPANS: Final = {"model": 2, "resources": 1}
@@ -157,9 +158,17 @@ def shown(server: str, sides: Starts) -> Iterator[bool]:
         )
     ratio = statistics.mean(compared(sides[ALONE], sides[OURS]))
     yield verdict(f"{OURS} beside {ALONE}: {ratio:.3f} <= {BUDGET}", holds=ratio <= BUDGET)
+    most = FLAT * max(1.0, grown(sides[BARE]))
     for side in (OURS, FILES):
-        grown = sides[side][0][-1].after / sides[side][0][0].after
-        yield verdict(f"{side}, memory after the last round and the first: {grown:.3f} <= {FLAT}", holds=grown <= FLAT)
+        found = grown(sides[side])
+        yield verdict(
+            f"{side}, memory after the last round and the first: {found:.3f} <= {most:.3f}", holds=found <= most
+        )
+
+
+def grown(starts: Sequence[Sequence[Round]]) -> float:
+    """Return how many times as much memory a server has after the last round of the first start as after its first."""
+    return starts[0][-1].after / starts[0][0].after
 
 
 def compared(alone: Sequence[Sequence[Round]], other: Sequence[Sequence[Round]]) -> list[float]:
