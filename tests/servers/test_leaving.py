@@ -250,55 +250,48 @@ def test_a_coroutine_that_is_closed_from_elsewhere_ends_its_log(telemetry):
     assert not logs[0].has_failures
 
 
-def test_a_late_failure_has_the_operation_that_a_function_names(telemetry):
-    """What the user's functions are told of a request that is over is enough to name it, as long as it lasted."""
-    over = asyncio.Event()
+class Outlived:
+    """An app that answers well, and whose task records a failure when the request is over."""
 
-    async def later():
-        await over.wait()
-        return record_failure(ValueError("after the end"))
+    def __init__(self):
+        self._over = asyncio.Event()
+        self._tasks = []
 
-    async def app(scope, receive, send):
-        tasks.append(asyncio.create_task(later()))
+    async def __call__(self, scope, receive, send):
+        self._tasks.append(asyncio.create_task(self._fail()))
         await send(start(200))
         await send(body(b""))
 
-    async def main():
-        await call.run()
-        over.set()
-        return await tasks[0]
+    async def _fail(self):
+        await self._over.wait()
+        return record_failure(ValueError("after the end")), current_log()
 
-    tasks = []
+    def end_of(self, call):
+        """Serve one call, and return the event and the log that the task finds then."""
+
+        async def main():
+            await call.run()
+            self._over.set()
+            return await self._tasks[0]
+
+        return asyncio.run(main())
+
+
+def test_a_late_failure_has_the_operation_that_a_function_names(telemetry):
+    """What the user's functions are told of a request that is over is enough to name it, as long as it lasted."""
+    app = Outlived()
     names = {"operation": lambda scope: f"{scope['endpoint']} {scope['path']}", "stage": lambda scope: scope["method"]}
     call = Call(FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder, **names), path="/run")
     call.scope |= {"endpoint": "run", "method": "agent"}
-    event = asyncio.run(main())
+    event, _ = app.end_of(call)
     assert (event.operation, event.stage) == ("run /run", FailureStage.AGENT)
 
 
 def test_a_failure_of_a_task_that_outlives_its_request(telemetry):
     """A log that is first asked for after the end of its request keeps nothing; the failure is in its trace."""
-    over = asyncio.Event()
-
-    async def later():
-        await over.wait()
-        record_failure(ValueError("after the end"))
-        return current_log()
-
-    async def app(scope, receive, send):
-        tasks.append(asyncio.create_task(later()))
-        await send(start(200))
-        await send(body(b""))
-
-    async def main():
-        await call.run()
-        over.set()
-        return await tasks[0]
-
-    tasks = []
-    app = FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)
-    call = Call(OpenTelemetryMiddleware(app, tracer_provider=telemetry.tracer_provider))
-    log = asyncio.run(main())
+    app = Outlived()
+    watched = FailureMiddleware(app, boundary="agent", recorder=telemetry.recorder)
+    _, log = app.end_of(Call(OpenTelemetryMiddleware(watched, tracer_provider=telemetry.tracer_provider)))
     assert log.report().events == {}
     assert telemetry.only_event()["failure.late"] is True
     (short,) = (span for span in telemetry.spans() if span.name == OVERFLOW_SPAN_NAME)
