@@ -11,7 +11,7 @@ import typer
 
 from gym_failures import limits, semconv
 from gym_failures.cli import exits
-from gym_failures.cli.files import Files, Strict, files_read, say_skipped, sources_of
+from gym_failures.cli.files import Files, Strict, end, files_read, say_skipped, sources_of
 from gym_failures.cli.receiver import Receiver, ReceiverError
 from gym_failures.cli.terminal import err, out, plain
 from gym_failures.cli.times import moment
@@ -68,8 +68,7 @@ def export(
     skips = sum(tally.skips for tally in tallies.values())
     say_skipped([skip._replace(source=name) for name, tally in tallies.items() for skip in tally.skipped], skips)
     out().print(f"sent {sent} spans of {len(traces)} traces to {plain(receiver.url)}", markup=False, soft_wrap=True)
-    if strict and skips:
-        raise typer.Exit(exits.SKIPPED)
+    end(skips, strict=strict, failed=False)
 
 
 def _completed(spans: Iterator[tuple[str, SpanRecord]], unknown: int) -> Iterator[SpanRecord]:
