@@ -9,7 +9,7 @@ from opentelemetry.trace import Span
 from gym_failures import limits, selfmetrics, semconv
 from gym_failures.ledger import Ledger
 from gym_failures.privacy import canonical
-from gym_failures.recorder import FailureRecorder
+from gym_failures.recorder import FailureRecorder, say_omitted
 from gym_failures.records import FailureEvent
 from gym_failures.refused import RefusedValues
 from gym_failures.repair import chain_ids
@@ -89,8 +89,8 @@ class Book:
             late=self._state != _OPEN,
             short_spans=self,
         )
-        if self._refused != refused and request_span.is_recording():
-            request_span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+        if self._refused != refused:
+            say_omitted(request_span)
         return event
 
     def keep(self, event: FailureEvent, *, local: bool) -> FailureEvent:

@@ -23,7 +23,7 @@ from gym_failures.log import FailureLog, log_here, log_of
 from gym_failures.marks import REMOTE, Mark, mark_of
 from gym_failures.operations import Attempt, Operation, current_operation
 from gym_failures.propagation import header_values
-from gym_failures.recorder import FailureRecorder
+from gym_failures.recorder import FailureRecorder, say_omitted
 from gym_failures.recording import current
 from gym_failures.records import FailureEvent, FailureReport, ModelFailureDetails
 from gym_failures.shapes import lenient_event
@@ -128,8 +128,8 @@ class Call:
         understood = log.observe_reply(report, span=span)
         if understood is None:
             return None
-        if understood.omitted and span is not log.span and span.is_recording():
-            span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+        if understood.omitted and span is not log.span:
+            say_omitted(span)
         return mark_for(understood)
 
     def watch(self, url: object) -> StreamWatch | None:

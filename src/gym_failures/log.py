@@ -16,13 +16,13 @@ from typing import Any, Final, ParamSpec, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from gym_failures import limits, semconv
+from gym_failures import limits
 from gym_failures.classify import default_kind
 from gym_failures.guard import Guard
 from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.observing import Observing
-from gym_failures.recorder import FailureRecorder
+from gym_failures.recorder import FailureRecorder, say_omitted
 from gym_failures.recording import CurrentLog, current, is_a_normal_end, owner_of
 from gym_failures.records import FailureEvent
 
@@ -107,8 +107,8 @@ class FailureLog(Observing):
                 self._recorder.summarize(self.span, own, omitted=self.omitted)
             if self._outer is None:  # else it is one part of a request
                 self._recorder.request_failed(own)
-        elif self.omitted and self.span.is_recording():
-            self.span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+        elif self.omitted:
+            say_omitted(self.span)
         return own
 
     def _status_event(self, status: int, relayed_id: str | None) -> FailureEvent:

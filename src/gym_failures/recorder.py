@@ -252,6 +252,12 @@ class FailureRecorder:
         return semconv.KIND_OTHER
 
 
+def say_omitted(span: Span) -> None:
+    """Say on a span, where it records, that failures are missing from it."""
+    if span.is_recording():
+        span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+
+
 def _rollout_of(span: Span | None) -> str | None:
     """Return the rollout that a span names; only the SDK's own can be asked."""
     rollout = (getattr(span, "attributes", None) or {}).get(semconv.NEMO_GYM_ROLLOUT_ID)

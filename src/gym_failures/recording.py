@@ -15,7 +15,7 @@ from typing import Any, Final, ParamSpec, Protocol, Self, TypeVar
 from opentelemetry import trace
 from opentelemetry.trace import Span
 
-from gym_failures import selfmetrics, semconv
+from gym_failures import selfmetrics
 from gym_failures.carried import carried_by
 from gym_failures.chain import failures_of
 from gym_failures.guard import Guard
@@ -23,7 +23,7 @@ from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.looking import is_really, look
 from gym_failures.marks import UNTRACED, drop_mark, mark_of, owner_in_trace
 from gym_failures.privacy import canonical
-from gym_failures.recorder import FailureRecorder, default_recorder, set_default_recorder
+from gym_failures.recorder import FailureRecorder, default_recorder, say_omitted, set_default_recorder
 from gym_failures.records import FailureEvent
 
 __all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_failure", "set_default_recorder"]
@@ -135,8 +135,7 @@ def _record_exception(
 
 def _leave_out(dropped: int, span: Span) -> None:
     """Say on `span` that failures are missing, and count those that a bound here left out."""
-    if span.is_recording():
-        span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+    say_omitted(span)
     if dropped:
         selfmetrics.dropped("causes", dropped)
 
