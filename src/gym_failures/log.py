@@ -23,7 +23,7 @@ from gym_failures.ids import new_id
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.observing import Observing
 from gym_failures.recorder import FailureRecorder, say_omitted
-from gym_failures.recording import CurrentLog, current, is_a_normal_end, owner_of
+from gym_failures.recording import Block, CurrentLog, current, is_a_normal_end, owner_of
 from gym_failures.records import FailureEvent
 
 _LOG: Final = Guard("log")
@@ -35,7 +35,7 @@ _LATER: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspe
 """What tells that the code of a function does not run when it is called."""
 
 
-class FailureLog(Observing):
+class FailureLog(Observing, Block):
     """The failures of one request, at most 512 events, safe in threads.
 
     As a context manager, once, by `with` or `async with`, it is the log of the code within: an exception that leaves is
@@ -200,16 +200,6 @@ class FailureLog(Observing):
             self._token = None
         self.settle(None if error is None or is_a_normal_end(error) else error)
         self.close()
-
-    async def __aenter__(self) -> Self:
-        """Begin as with `with`; nothing is awaited."""
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End as with `with`."""
-        self.__exit__(kind, error, traceback)
 
 
 def _reset(token: Token[Any]) -> None:

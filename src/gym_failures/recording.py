@@ -166,7 +166,33 @@ def owner_of(span: Span) -> str:
     return owner_in_trace(context.trace_id) if context.is_valid else UNTRACED
 
 
-class observe:  # noqa: N801 - used as a function, like contextlib's own
+class Block:
+    """A block of code that `async with` opens as `with` does."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        """Begin the block."""
+        raise NotImplementedError
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End it."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        """Begin as with `with`; nothing is awaited."""
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End as with `with`."""
+        self.__exit__(kind, error, traceback)
+
+
+class observe(Block):  # noqa: N801 - used as a function, like contextlib's own
     """Record an exception that leaves the block or the decorated function, and let it go on unchanged.
 
     Works as a context manager, by `with` and by `async with`, and as a decorator of functions and coroutine functions.
@@ -221,16 +247,6 @@ class observe:  # noqa: N801 - used as a function, like contextlib's own
         if self._started is not None:
             with _OBSERVE:
                 self._started.__exit__(kind, error, traceback)
-
-    async def __aenter__(self) -> Self:
-        """Begin as with `with`; nothing is awaited."""
-        return self.__enter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """End as with `with`."""
-        self.__exit__(kind, error, traceback)
 
     def _observe(self, error: BaseException) -> None:
         log = current.get()
