@@ -258,6 +258,7 @@ class Outlived:
         self._tasks = []
 
     async def __call__(self, scope, receive, send):
+        """Answer, and leave a task behind."""
         self._tasks.append(asyncio.create_task(self._fail()))
         await send(start(200))
         await send(body(b""))
