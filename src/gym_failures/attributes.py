@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from gym_failures import semconv
-from gym_failures.exceptions import GymFailuresError
 from gym_failures.fields import (
     BOUNDARY,
     CAUSE_ID,
@@ -29,6 +28,7 @@ from gym_failures.fields import (
     rows,
     write,
 )
+from gym_failures.misuse import GymFailuresError
 from gym_failures.records import FailureEvent
 
 _LINKS: Final = (CAUSE_ID, BOUNDARY, KIND, EVENT_ID)

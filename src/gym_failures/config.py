@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 from gym_failures import limits
 from gym_failures.accepted import AcceptedHosts
-from gym_failures.classify import Rule
-from gym_failures.exceptions import GymFailuresError
 from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
+from gym_failures.misuse import GymFailuresError
+from gym_failures.rules import Rule
 
 ENVIRONMENT_PREFIX: Final = "GYM_FAILURES_"
 

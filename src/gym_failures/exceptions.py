@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from gym_failures import limits
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.marks import last_mark_of
+from gym_failures.misuse import GymFailuresError, MissingExtraError
 from gym_failures.records import FailureDetails, FailureEvent, SdkErrorDetails
 from gym_failures.text import clean, cut
 
@@ -36,21 +37,6 @@ _FIELDS = (
     "details",
 )
 _PARAMETERS = {"failure_kind": "kind", "failure_reason": "reason"}
-
-
-class GymFailuresError(Exception):
-    """Say that this package was used wrongly; the base of all such errors."""
-
-
-class MissingExtraError(GymFailuresError, ModuleNotFoundError):
-    """Say that something needs a package which is not installed, and which extra brings it."""
-
-    def __init__(self, what: str, module: str, extra: str) -> None:
-        """Name what was wanted, the module that is not there, and the extra."""
-        super().__init__(
-            f"{what} needs {module}, which is not installed: pip install 'gym-failures[{extra}]'", name=module
-        )
-        self.extra = extra
 
 
 class FailureError(Exception):

@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple
 
 from gym_failures import kinds, limits, semconv
 from gym_failures.classify import default_kind
-from gym_failures.exceptions import GymFailuresError
 from gym_failures.fields import as_text
 from gym_failures.kinds import FailureBoundary, FailureStage
+from gym_failures.misuse import GymFailuresError
 from gym_failures.packing import RefusedError
 from gym_failures.records import FailureEvent, FailureReport
 from gym_failures.repair import chain_ids, repair

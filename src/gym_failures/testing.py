@@ -19,8 +19,8 @@ from opentelemetry.trace import Span, SpanKind
 
 from gym_failures import guard, semconv
 from gym_failures.config import Config
-from gym_failures.exceptions import MissingExtraError
 from gym_failures.ids import id_source
+from gym_failures.misuse import MissingExtraError
 from gym_failures.reading import By, RebuiltReport, from_readable_span, rebuild
 from gym_failures.recorder import FailureRecorder, default_recorder_replaced
 

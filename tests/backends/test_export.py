@@ -29,7 +29,7 @@ def report(number):
 def export(*arguments):
     """Run the command and return its status."""
     try:
-        app(["export", *map(str, arguments)])
+        app()(["export", *map(str, arguments)])
     except SystemExit as end:
         return end.code or 0
     return None

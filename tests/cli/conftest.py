@@ -25,7 +25,7 @@ def command(capsys, monkeypatch):
     def run(*arguments, given=b""):
         monkeypatch.setattr(sys, "stdin", None if given is None else io.TextIOWrapper(io.BytesIO(given)))
         with pytest.raises(SystemExit) as end:
-            app([*map(str, arguments)], prog_name="gym-failures")
+            app()([*map(str, arguments)], prog_name="gym-failures")
         output, errors = capsys.readouterr()
         return Ended(end.value.code or 0, output, errors)
 

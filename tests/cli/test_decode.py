@@ -76,7 +76,7 @@ def _printed(*arguments):
     from gym_failures.cli.app import app  # noqa: PLC0415 - as above
 
     with contextlib.redirect_stdout(io.StringIO()) as output, pytest.raises(SystemExit):
-        app([*arguments], prog_name="gym-failures")
+        app()([*arguments], prog_name="gym-failures")
     return output.getvalue()
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from gym_failures import limits, semconv
 from gym_failures.attributes import KEYS, to_attributes
-from gym_failures.cli.checkup import Level, checkup, packages
+from gym_failures.cli.checkup.finding import Level
+from gym_failures.cli.checkup.packages import packages
+from gym_failures.cli.checkup.whole import checkup
 from gym_failures.records import FailureEvent
 
 FREE = "http://127.0.0.1:1"

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "collector-config" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 HELP = [
     line.strip()
-    for registered in app.registered_commands
+    for registered in app().registered_commands
     for line in (registered.epilog or "").splitlines()
     if "gym-failures" in line
 ]
@@ -59,6 +59,6 @@ def test_a_line_that_goes_on_shows_what_is_there(typing, line):
 
 def test_every_command_has_a_line():
     """No command is without an example, and the pages have lines that their commands' help has not."""
-    names = {registered.name or registered.callback.__name__ for registered in app.registered_commands}
+    names = {registered.name for registered in app().registered_commands}
     assert {name for name in names if any(f"gym-failures {name}" in line for line in HELP)} == names
     assert len({*SHOWN} - {*HELP}) > 5

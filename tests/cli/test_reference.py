@@ -75,7 +75,7 @@ def test_usage(command, usage):
 def test_commands():
     """The page lists every command."""
     assert {row[0].strip("`").split()[0] for row in rows("command")} == {
-        registered.callback.__name__ for registered in app.registered_commands
+        registered.name for registered in app().registered_commands
     }
 
 

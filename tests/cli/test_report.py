@@ -67,7 +67,7 @@ def test_links_go_to_pages_only(command, write, url):
 def test_a_folder_that_is_not_there(write, tmp_path):
     """A page that cannot be written is an error that names the file."""
     with pytest.raises(FileNotFoundError):
-        app(["report", "-o", str(tmp_path / "no" / "page.html"), str(write(failed(1)))], standalone_mode=False)
+        app()(["report", "-o", str(tmp_path / "no" / "page.html"), str(write(failed(1)))], standalone_mode=False)
 
 
 @given(texts(limits.REASON_LENGTH))

@@ -27,7 +27,7 @@ def test_without_a_command_help_is_shown(command):
     assert "Commands:" in "".join(command()[1:])
 
 
-@pytest.mark.parametrize("name", [registered.callback.__name__ for registered in app.registered_commands])
+@pytest.mark.parametrize("name", [registered.name for registered in app().registered_commands])
 def test_help(command, name):
     """Each command has a help with examples, by either option."""
     long, short = command(name, "--help"), command(name, "-h")

@@ -73,7 +73,7 @@ def test_a_difference_ends_the_demo_with_status_1(tmp_path, monkeypatch, capsys)
         "gym_failures.demo.check.compare", lambda *_: Agreement(2, 1, {"abc": ["e1 is in the reply only"]})
     )
     with pytest.raises(SystemExit) as end:
-        app(["demo", "--folder", str(tmp_path)])
+        app()(["demo", "--folder", str(tmp_path)])
     output = capsys.readouterr().out
     assert end.value.code == 1
     assert "2 replies, 1 of them with a report, were compared with their traces: 1 say the same\n" in output
@@ -85,7 +85,7 @@ def test_what_could_not_be_sent_ends_the_demo_with_status_1(tmp_path, monkeypatc
     monkeypatch.setattr("gym_failures.demo.run.run", ran("agent", "model"))
     monkeypatch.setattr("gym_failures.demo.check.compare", lambda *_: Agreement(1, 1, {}))
     with pytest.raises(SystemExit) as end:
-        app(["demo", "--folder", str(tmp_path)])
+        app()(["demo", "--folder", str(tmp_path)])
     assert end.value.code == 1
     assert "not all was taken there of: agent, model; see the logs\n" in capsys.readouterr().out
 
@@ -98,7 +98,7 @@ def test_a_process_that_ends_too_soon_ends_the_demo_with_status_1(tmp_path, monk
 
     monkeypatch.setattr("gym_failures.demo.run.run", fail)
     with pytest.raises(SystemExit) as end:
-        app(["demo", "--folder", str(tmp_path)])
+        app()(["demo", "--folder", str(tmp_path)])
     assert end.value.code == 1
     assert capsys.readouterr().err.endswith("gym-failures: OSError: no space\n")
 

@@ -39,6 +39,21 @@ def test_the_command_takes_the_place_of_run():
         assert output == f"{process.pid} ['--folder', '-x', '', '--', 'a b']\n"
 
 
+IMPORTED = """
+import os, sys
+os.execvpe = lambda *_: os.write(1, " ".join(sys.modules).encode())
+from gym_failures.cli import main; main()
+"""
+"""The command, which says what it has imported when another would take its place."""
+
+
+def test_what_run_does_not_need_it_does_not_import():
+    """`run` is in front of whatever a user starts, so it imports no records, no rich and no other command."""
+    imported = ran(sys.executable, "-c", IMPORTED, "run", "--", "true", env=surroundings()).output.split()
+    assert "gym_failures.cli.run" in imported
+    assert not {"gym_failures.records", "gym_failures.reading", "gym_failures.cli.show", "rich"} & {*imported}
+
+
 def test_no_signal_is_ignored_that_was_not():
     """A pipe that nobody reads ends the command as ever, though Python itself goes without that signal."""
     status = ran(COMMAND, "run", "--", "cat", "/proc/self/status", env=surroundings()).output

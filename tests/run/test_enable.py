@@ -54,6 +54,13 @@ def test_nothing_else_changes(tmp_path):
         assert traced[what] == plain[what]
 
 
+def test_what_takes_time_to_import_waits_for_its_use(tmp_path):
+    """Without an exporter of metrics a process does without the SDK's metrics, which take as long as all the rest."""
+    assert "opentelemetry.sdk.metrics" not in ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path)).told()["imported"]
+    env = hooked(tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9")
+    assert "opentelemetry.sdk.metrics" in ran(sys.executable, ROUND_TRIP, env=env).told()["imported"]
+
+
 def test_a_provider_of_the_program_wins(tmp_path):
     """A provider that the program sets before its first request gets all spans, and no file is written."""
     ended = ran(sys.executable, ROUND_TRIP, env=hooked(tmp_path, PROVIDER="own", **SERVER))

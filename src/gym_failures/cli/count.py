@@ -8,12 +8,13 @@ import typer
 from rich.console import Console
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until, is_like
+from gym_failures.cli.console import err, out
 from gym_failures.cli.files import Files, Strict, Unit, Workers, end, read, say_untimed
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.table import remarks_on, table_of
 from gym_failures.cli.tallied import as_csv, as_json, as_prometheus
 from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
-from gym_failures.cli.terminal import err, out, plain, write
+from gym_failures.cli.terminal import plain, write
 from gym_failures.kinds import KIND_DESCRIPTIONS
 from gym_failures.reading import RebuiltReport
 

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from gym_failures import semconv
 from gym_failures.cli import exits
-from gym_failures.cli.terminal import err, out, plain, write
+from gym_failures.cli.console import err, out
+from gym_failures.cli.terminal import plain, write
 from gym_failures.cli.tree import tree_of
 from gym_failures.header import decode_reports
 from gym_failures.reading import SpanRecord

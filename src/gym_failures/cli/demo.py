@@ -14,11 +14,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.text import Text
 
 from gym_failures.cli import exits
+from gym_failures.cli.console import err, out
 from gym_failures.cli.count import print_table
 from gym_failures.cli.extras import needs
 from gym_failures.cli.files import Unit, read
 from gym_failures.cli.show import print_trees
-from gym_failures.cli.terminal import err, out, plain
+from gym_failures.cli.terminal import plain
 
 if TYPE_CHECKING:
     from gym_failures.demo.check import Agreement

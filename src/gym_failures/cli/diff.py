@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gym_failures.cli.changes import WORSE, Change, Way, changes
+from gym_failures.cli.console import out
 from gym_failures.cli.files import Strict, Unit, Workers, end, read
 from gym_failures.cli.table import shown_kind
 from gym_failures.cli.tally import DEFAULT, Field, Tally, fields_of, tally
-from gym_failures.cli.terminal import out, plain, write
+from gym_failures.cli.terminal import plain, write
 
 _STYLES: Final = {Way.NEW: "bold red", Way.ROSE: "red", Way.FELL: "green", Way.GONE: "green"}
 

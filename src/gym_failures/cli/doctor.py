@@ -9,8 +9,10 @@ import typer
 from rich.text import Text
 
 from gym_failures.cli import exits
-from gym_failures.cli.checkup import Level, checkup
-from gym_failures.cli.terminal import out, plain, write
+from gym_failures.cli.checkup.finding import Level
+from gym_failures.cli.checkup.whole import checkup
+from gym_failures.cli.console import out
+from gym_failures.cli.terminal import plain, write
 
 _MARKS: Final = {Level.OK: ("✓", "green"), Level.WARNING: ("!", "yellow"), Level.PROBLEM: ("✗", "bold red")}
 

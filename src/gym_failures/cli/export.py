@@ -11,9 +11,10 @@ import typer
 
 from gym_failures import limits, semconv
 from gym_failures.cli import exits
+from gym_failures.cli.console import err, out
 from gym_failures.cli.files import Files, Strict, end, files_read, say_skipped, sources_of
 from gym_failures.cli.receiver import Receiver, ReceiverError
-from gym_failures.cli.terminal import err, out, plain
+from gym_failures.cli.terminal import plain
 from gym_failures.cli.times import moment
 from gym_failures.reading import EventRecord, SpanRecord, Tally
 from gym_failures.reading.otlp_writing import as_otlp

@@ -15,10 +15,11 @@ import typer
 from gym_failures import limits
 from gym_failures.cli import exits
 from gym_failures.cli.choice import Choice
+from gym_failures.cli.console import err
 from gym_failures.cli.extras import needs
 from gym_failures.cli.jaeger import ask
 from gym_failures.cli.progress import progress, size_of, workers_for
-from gym_failures.cli.terminal import err, plain
+from gym_failures.cli.terminal import plain
 from gym_failures.config import Config
 from gym_failures.reading import Skip, StoredReports, iter_reports
 from gym_failures.reading.sources.files import File

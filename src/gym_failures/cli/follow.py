@@ -11,9 +11,10 @@ import typer
 from gym_failures import limits
 from gym_failures.cli import exits
 from gym_failures.cli.choice import Choice
+from gym_failures.cli.console import err
 from gym_failures.cli.extras import needs
 from gym_failures.cli.files import Unit, say_skipped
-from gym_failures.cli.terminal import err, plain
+from gym_failures.cli.terminal import plain
 from gym_failures.reading import RebuiltReport, Skip, Tally
 from gym_failures.reading.sources.paths import NothingThereError, expanded
 from gym_failures.reading.sources.tail import Tail

@@ -12,8 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from gym_failures import limits
 from gym_failures.cli import exits
 from gym_failures.cli.choice import Choice, is_like
+from gym_failures.cli.console import err
 from gym_failures.cli.extras import needs
-from gym_failures.cli.terminal import err, plain
+from gym_failures.cli.terminal import plain
 
 if TYPE_CHECKING:
     from gym_failures.reading.sources.jaeger_search import Found, JaegerSearch

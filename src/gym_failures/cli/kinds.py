@@ -10,7 +10,8 @@ from rich.table import Table
 
 from gym_failures.cli import exits
 from gym_failures.cli.choice import is_like
-from gym_failures.cli.terminal import err, out, write
+from gym_failures.cli.console import err, out
+from gym_failures.cli.terminal import write
 from gym_failures.kinds import KIND_DESCRIPTIONS
 
 

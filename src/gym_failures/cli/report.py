@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
+from gym_failures.cli.console import err
 from gym_failures.cli.files import ExitCode, Files, Strict, Unit, Workers, end, read, say_untimed
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.page import contents, document
-from gym_failures.cli.terminal import err, plain
+from gym_failures.cli.terminal import plain
 
 _PAGES = ("http://", "https://")
 """How the URL of a page begins."""

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import typer
 
 from gym_failures import limits, semconv
+from gym_failures.cli.console import err
 from gym_failures.cli.files import (
     STANDARD_INPUT,
     Files,
@@ -21,7 +22,7 @@ from gym_failures.cli.files import (
     say_skipped,
     standard_input,
 )
-from gym_failures.cli.terminal import err, write_bytes
+from gym_failures.cli.terminal import write_bytes
 from gym_failures.reading import RebuiltReport, Tally
 from gym_failures.reading.gym_rows import created
 from gym_failures.reading.sources.unpacking import lines_of

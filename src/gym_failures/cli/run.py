@@ -14,7 +14,7 @@ from gym_failures import startup
 from gym_failures.cli import exits
 from gym_failures.cli.checkup.destinations import missing_exporters
 from gym_failures.cli.extras import needs
-from gym_failures.cli.terminal import err, plain
+from gym_failures.cli.terminal import plain, tell
 from gym_failures.config import Config, ConfigError
 from gym_failures.enabling.process import RUN_ID
 from gym_failures.startup import gym_failures_lending as lending
@@ -50,14 +50,14 @@ def run(
     try:
         config = Config.from_env()
     except ConfigError as error:
-        err().print(f"gym-failures: {plain(str(error))}", markup=False)
+        tell(f"gym-failures: {plain(str(error))}")
         raise typer.Exit(exits.USAGE) from None
     if not config.enabled:
         _become(command, os.environ)
     with needs("gym", *_NEEDED):
         traced = environment(os.environ, folder if folder is not None else Path(config.traces))
     for finding in missing_exporters(os.environ):  # Each process would find that out for itself, somewhere in its log.
-        err().print(f"gym-failures: {plain(finding.says)}; {finding.fix}", markup=False, soft_wrap=True)
+        tell(f"gym-failures: {plain(finding.says)}; {finding.fix}")
     _become(command, traced)
 
 
@@ -92,5 +92,5 @@ def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     try:
         os.execvpe(command[0], list(command), environ)  # noqa: S606 - that is what the user has asked for
     except OSError as error:
-        err().print(f"gym-failures: {plain(command[0])}: {error.strerror}", markup=False)
+        tell(f"gym-failures: {plain(command[0])}: {error.strerror}")
         raise typer.Exit(exits.NOT_FOUND if isinstance(error, FileNotFoundError) else exits.NOT_RUN) from None

@@ -10,11 +10,12 @@ from rich.console import Console
 
 from gym_failures import limits
 from gym_failures.cli.choice import Boundary, Choice, Kind, Rollout, Service, Since, Until
+from gym_failures.cli.console import out
 from gym_failures.cli.documents import report_line, reports_document
 from gym_failures.cli.files import STANDARD_INPUT, ExitCode, Files, Strict, Unit, Workers, end, named, read, say_untimed
 from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
-from gym_failures.cli.terminal import out, write
+from gym_failures.cli.terminal import write
 from gym_failures.cli.tree import tree_of
 from gym_failures.reading import RebuiltReport, StoredReports
 

@@ -1,44 +1,35 @@
-"""Where the command writes to, and what a terminal may be sent."""
+"""Where the command writes to, and what a terminal may be sent; `console` is for what has colours or a form."""
 
 import re
 import sys
 from io import TextIOWrapper
 from typing import Final
 
-from rich.console import Console
-
 _UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 """What moves the cursor, colours, or turns the direction of text: control characters (Unicode, category Cc), line and
 paragraph separators, and the marks of Unicode Standard Annex 9."""
-
-_PIPE_WIDTH: Final = 10_000
-"""Width where no terminal sets one, in characters; so wide that a line stays a line."""
 
 
 class NobodyReadsError(Exception):
     """Whoever read the output stopped; no OSError, of which click would make an exit with the status of a failure."""
 
 
-class _Console(Console):
-    def on_broken_pipe(self) -> None:
-        raise NobodyReadsError
-
-
-def out() -> Console:
-    """Return where results go: standard output, in colours only on a terminal, in whole lines elsewhere."""
-    return _console(stderr=False)
-
-
-def err() -> Console:
-    """Return where everything else goes: standard error."""
-    return _console(stderr=True)
-
-
 def write(text: str) -> None:
     """Write lines for another program to standard output, as they are and at once."""
-    _never_fail_for_a_character(sys.stdout)
+    never_fail_for_a_character(sys.stdout)
     try:
         print(text, flush=True)  # noqa: T201 - a console would wrap and colour it
+    except BrokenPipeError:
+        raise NobodyReadsError from None
+
+
+def tell(text: str) -> None:
+    """Write lines for people to standard error, as they are and at once; nothing where that is closed."""
+    if sys.stderr is None:
+        return
+    never_fail_for_a_character(sys.stderr)
+    try:
+        print(text, file=sys.stderr, flush=True)  # noqa: T201 - a console takes long to import
     except BrokenPipeError:
         raise NobodyReadsError from None
 
@@ -59,15 +50,7 @@ def plain(text: str) -> str:
     return _UNSAFE.sub(lambda found: " " if found[0] in "\r\n\t" else ascii(found[0])[1:-1], text)
 
 
-def _console(*, stderr: bool) -> Console:
-    _never_fail_for_a_character(sys.stderr if stderr else sys.stdout)
-    console = _Console(stderr=stderr, highlight=False)
-    if not console.is_terminal:
-        console.width = _PIPE_WIDTH
-    return console
-
-
-def _never_fail_for_a_character(stream: object) -> None:
+def never_fail_for_a_character(stream: object) -> None:
     """Have what the encoding of `stream` lacks written out."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")

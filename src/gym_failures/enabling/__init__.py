@@ -9,9 +9,9 @@ from typing import Final
 from gym_failures.config import Config
 from gym_failures.enabling.process import Process
 from gym_failures.enabling.tracing import Tracing
-from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
+from gym_failures.misuse import MissingExtraError
 
 _GUARD: Final = Guard("enable")
 _OF_NEMO_GYM: Final = "gym_failures.instrumentation.nemo_gym"

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from gym_failures.guard import warn_once
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _OTLP: Final = {
     "grpc": "otlp_proto_grpc",
@@ -35,17 +37,24 @@ def made(signal: str, names: Iterable[str], environ: Mapping[str, str]) -> Itera
     """Make the exporters of these names; one that is not installed, or cannot be made, is warned about and left out."""
     for name in names:
         known = exporter_name(name, signal, environ)
-        found = [*entry_points(group=f"opentelemetry_{signal}_exporter", name=known)]
-        if not found:
+        exporter = installed(known, signal)
+        if exporter is None:
             warn_once(
                 f"exporter:{name}", "no package with the exporter %s is installed; %s do not go there", known, signal
             )
             continue
         try:
-            make: Callable[[], Any] = found[0].load()
+            make: Callable[[], Any] = exporter.load()
             yield make()
         except Exception as error:  # noqa: BLE001 - whatever it is, the program must run on
             warn_once(f"exporter:{name}", "the exporter %s cannot be made (%s)", known, type(error).__qualname__)
+
+
+def installed(name: str, signal: str) -> "EntryPoint | None":
+    """Return the exporter that is installed under a name; None if there is none."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - who exports nothing does without
+
+    return next(iter(entry_points(group=f"opentelemetry_{signal}_exporter", name=name)), None)
 
 
 def exporter_name(name: str, signal: str, environ: Mapping[str, str]) -> str:

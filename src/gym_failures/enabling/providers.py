@@ -1,15 +1,13 @@
-"""OpenTelemetry's SDK set up in a process where nobody has done so."""
+"""OpenTelemetry's SDK set up in a process where nobody has done so; its metrics, which few want, are in `meters`."""
 
 import atexit
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
-from opentelemetry import metrics, trace
+from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
@@ -21,7 +19,6 @@ from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.enabling.process import RUN_ID, Process
 from gym_failures.enabling.reticence import Reticence
 from gym_failures.enabling.span_file import SpanFile
-from gym_failures.guard import warn_once
 
 _GROUP: Final = "nemo-gym"
 """The service of which each server is a part, unless OTEL_SERVICE_NAME says another; NeMo Gym's own default."""
@@ -67,11 +64,12 @@ def set_up(process: Process, traces: str, reticence: Reticence) -> Flush:
             tracers.add_span_processor(processor)
         trace.set_tracer_provider(tracers)
         parts.append(tracers.force_flush)
-    readers = [_reader(answers.watch(one)) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
-    if readers and not _has_meters():
-        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-        metrics.set_meter_provider(meters)
-        parts.append(meters.force_flush)
+    if chosen("metrics", os.environ):
+        from gym_failures.enabling import meters  # noqa: PLC0415 - takes as long to import as all else here
+
+        flush_meters = meters.set_up(resource, answers)
+        if flush_meters is not None:
+            parts.append(flush_meters)
     flush = Flush(parts, answers=answers, receivers=receivers(os.environ))
     atexit.register(flush.at_exit)
     return flush
@@ -119,15 +117,3 @@ def _named_apart(environ: Mapping[str, str]) -> bool:
 def _delay() -> float | None:
     """Return after how many milliseconds a batch is sent; None leaves it to the SDK, which reads the variable."""
     return None if os.environ.get("OTEL_BSP_SCHEDULE_DELAY", "").strip() else limits.EXPORT_DELAY
-
-
-def _reader(exporter: Any) -> MetricReader:  # noqa: ANN401 - what an entry point names
-    return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
-
-
-def _has_meters() -> bool:
-    """Tell whether somebody has set a provider of metrics; the one that stands for none has no public name."""
-    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
-        return False
-    warn_once("meters", "this process has a provider of metrics of its own: OTEL_METRICS_EXPORTER is left to it")
-    return True

@@ -2,20 +2,22 @@
 
 import os
 import sys
+from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from gym_failures.config import Config
 from gym_failures.enabling.once import Once
 from gym_failures.enabling.process import Process
-from gym_failures.enabling.reticence import Reticence, ReticentProvider
 from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
     from starlette.applications import Starlette
 
     from gym_failures.enabling.flushing import Flush
+    from gym_failures.enabling.reticence import Reticence
 
 _GUARD: Final = Guard("enable")
 
@@ -27,7 +29,6 @@ class Tracing:
         """Take what the user has chosen, and which process this is."""
         self._config: Final = config
         self._process: Final = process
-        self._reticence: Final = Reticence(config)
         self._flush: Flush | None = None
         self.requests: Final[set[object]] = set()
         """One of whatever kind for each request that an app serves now."""
@@ -37,6 +38,19 @@ class Tracing:
         """Does that, and has OpenTelemetry trace the calls of aiohttp."""
         self.set_up: Final = Once(self._set_up, _GUARD)
         """Sets OpenTelemetry's SDK up, unless the program has: so it is asked for just before the first span."""
+
+    @cached_property
+    def _reticence(self) -> "Reticence":
+        """What keeps the text of exceptions off spans."""
+        from gym_failures.enabling.reticence import Reticence  # noqa: PLC0415 - with the records, once there are spans
+
+        return Reticence(self._config)
+
+    def _provider(self) -> "TracerProvider":
+        """Return what instrumentations of OpenTelemetry are to get their spans of."""
+        from gym_failures.enabling.reticence import ReticentProvider  # noqa: PLC0415 - as above
+
+        return ReticentProvider(self._reticence)
 
     def instrument_app(self, app: "Starlette") -> None:
         """Have OpenTelemetry trace a FastAPI app that has not begun; one that is traced, or of another kind, stays."""
@@ -49,9 +63,7 @@ class Tracing:
             from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415 - where it is needed
 
             # A span for each message of a request says nothing of failures, and costs as much as the request's.
-            FastAPIInstrumentor.instrument_app(
-                app, exclude_spans=["receive", "send"], tracer_provider=ReticentProvider(self._reticence)
-            )
+            FastAPIInstrumentor.instrument_app(app, exclude_spans=["receive", "send"], tracer_provider=self._provider())
 
     def before_a_span(self) -> None:
         """See to it that a span which is opened now is a real one, and what is observed in it written as chosen."""
@@ -91,7 +103,7 @@ class Tracing:
 
         instrumentor = AioHttpClientInstrumentor()
         if not instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.instrument(tracer_provider=ReticentProvider(self._reticence))
+            instrumentor.instrument(tracer_provider=self._provider())
 
     def _set_up(self) -> None:
         if find_spec("opentelemetry.sdk") is None:

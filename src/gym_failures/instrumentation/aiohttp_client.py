@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from gym_failures.calls import Call
-from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
 from gym_failures.marks import Mark, mark_of, set_mark
+from gym_failures.misuse import MissingExtraError
 from gym_failures.outliving import Outliving
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder

@@ -13,9 +13,9 @@ from types import ModuleType
 from typing import Any, Final
 
 from gym_failures.calls import Call
-from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard
 from gym_failures.kinds import FailureBoundary
+from gym_failures.misuse import MissingExtraError
 from gym_failures.patching import Method, wrap_method
 from gym_failures.recorder import FailureRecorder
 from gym_failures.streams import StreamWatch, is_event_stream

@@ -10,9 +10,9 @@ from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
 from gym_failures.config import Config
-from gym_failures.exceptions import MissingExtraError
 from gym_failures.guard import Guard, warn_once
 from gym_failures.kinds import FailureBoundary
+from gym_failures.misuse import MissingExtraError
 from gym_failures.recorder import FailureRecorder, set_default_recorder
 
 try:

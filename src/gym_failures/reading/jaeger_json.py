@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from gym_failures import semconv
-from gym_failures.exceptions import MissingExtraError
+from gym_failures.misuse import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, SpanStatus, Tally
 from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, hex_id, integer, nanoseconds, span_kind
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from gym_failures import limits, semconv
-from gym_failures.exceptions import MissingExtraError
+from gym_failures.misuse import MissingExtraError
 from gym_failures.reading.model import EventRecord, SpanLink, SpanRecord, Tally
 from gym_failures.reading.otlp_values import SPAN_ID_SIZE, TRACE_ID_SIZE, nanoseconds, span_kind, span_status
 

@@ -71,7 +71,10 @@ def _missing() -> "str | None":
     import gym_failures_lending  # type: ignore[import-not-found]  # beside this file
 
     reason = gym_failures_lending.borrow(os.environ)
-    return None if reason is None or _is_here("gym_failures") else f"it is not installed here, and {reason}"
+    if reason is not None and not _is_here("gym_failures"):
+        return f"it is not installed here, and {reason}"
+    # Of a family that does not fit nothing is lent, and records are not made before the first request.
+    return None if _is_here("pydantic") else "pydantic is not installed here"
 
 
 def _is_here(name: str) -> bool:

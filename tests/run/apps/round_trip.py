@@ -22,7 +22,7 @@ if os.environ.get("PROVIDER") == "own":
 
 begun = asyncio.Event()
 finished = []
-WATCHED = ("gym_failures", "opentelemetry.context", "pydantic", "wrapt")
+WATCHED = ("gym_failures", "opentelemetry.context", "opentelemetry.sdk.metrics", "pydantic", "wrapt")
 
 
 @asynccontextmanager

@@ -3,7 +3,6 @@
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -11,7 +10,7 @@ from urllib.parse import urlsplit
 from gym_failures import limits
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
 from gym_failures.config import Config, ConfigError
-from gym_failures.enabling.exporters import chosen, exporter_name
+from gym_failures.enabling.exporters import chosen, exporter_name, installed
 
 _PORTS: Final = {"http": 4318, "grpc": 4317}
 """The usual port of each protocol (opentelemetry-specification, "OpenTelemetry Protocol Exporter")."""
@@ -51,7 +50,7 @@ def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def _missing(signal: str, name: str, environ: Mapping[str, str]) -> Finding | None:
     known = exporter_name(name, signal, environ)
-    if entry_points(group=f"opentelemetry_{signal}_exporter", name=known):
+    if installed(known, signal):
         return None
     says = f"the exporter {known} is not installed: {_SIGNALS[signal]} do not go there"
     return problem(f"OTEL_{signal.upper()}_EXPORTER", says, _package(known))

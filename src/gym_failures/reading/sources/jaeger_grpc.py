@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from urllib.parse import SplitResult, urlsplit
 
 from gym_failures import limits
-from gym_failures.exceptions import MissingExtraError
+from gym_failures.misuse import MissingExtraError
 from gym_failures.reading.otlp_proto import trace_id
 from gym_failures.reading.sources.frames import HEAD
 from gym_failures.reading.sources.jaeger_search import JaegerError, JaegerSearch, Tags

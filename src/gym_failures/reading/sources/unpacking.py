@@ -12,7 +12,7 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gym_failures import limits
-from gym_failures.exceptions import MissingExtraError
+from gym_failures.misuse import MissingExtraError
 from gym_failures.reading.otlp_values import TOO_LONG
 from gym_failures.reading.sources.stream import Complain, Stream
 

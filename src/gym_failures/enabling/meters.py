@@ -1,0 +1,39 @@
+"""OpenTelemetry's SDK for metrics, set up where its variables name an exporter of metrics."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from opentelemetry import metrics
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
+from opentelemetry.sdk.resources import Resource
+
+from gym_failures.enabling.exporters import chosen, made
+from gym_failures.enabling.flushing import Answers
+from gym_failures.guard import warn_once
+
+
+def set_up(resource: Resource, answers: Answers) -> Callable[[], object] | None:
+    """Make the provider of metrics of this process and make it global; returns what sends the rest of them.
+
+    None where no exporter can be made, or the process has a provider of its own.
+    """
+    readers = [_reader(answers.watch(one)) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
+    if not readers or _has_meters():
+        return None
+    meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+    metrics.set_meter_provider(meters)
+    return meters.force_flush
+
+
+def _reader(exporter: Any) -> MetricReader:  # noqa: ANN401 - what an entry point names
+    return exporter if isinstance(exporter, MetricReader) else PeriodicExportingMetricReader(exporter)
+
+
+def _has_meters() -> bool:
+    """Tell whether somebody has set a provider of metrics; the one that stands for none has no public name."""
+    if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
+        return False
+    warn_once("meters", "this process has a provider of metrics of its own: OTEL_METRICS_EXPORTER is left to it")
+    return True
