@@ -241,6 +241,8 @@ def test_an_answer_that_refuses_nothing_is_well(command, write, receiver, answer
     [
         ("127.0.0.1:4318", "is no URL"),
         ("ftp://127.0.0.1", "is no URL"),
+        ("http://local host:4318", "is no URL"),
+        ("http://127.0.0.1:99999", "is no URL"),
         ("http://me:secret@127.0.0.1", "a URL with a user is not taken"),
     ],
 )

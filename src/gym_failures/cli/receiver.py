@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from gym_failures import limits
+from gym_failures.reading.sources.urls import names_a_host
 
 _PATH: Final = "/v1/traces"
 _DEFAULT: Final = "http://localhost:4318"
@@ -38,7 +39,7 @@ class Receiver:
             raise ReceiverError(f"{self.url.removesuffix(_PATH)} is no URL: {error}") from None
         if "@" in parts.netloc:  # not to be shown
             raise ReceiverError("a URL with a user is not taken; say who you are by OTEL_EXPORTER_OTLP_HEADERS")
-        if parts.scheme not in {"http", "https"} or not parts.hostname:
+        if parts.scheme not in {"http", "https"} or not names_a_host(parts):
             raise ReceiverError(f"{self.url.removesuffix(_PATH)} is no URL like {_DEFAULT}")
         said = environ.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS") or environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
         pairs = (pair.partition("=") for pair in said.split(",") if "=" in pair)

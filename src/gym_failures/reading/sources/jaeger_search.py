@@ -12,6 +12,7 @@ from tempfile import SpooledTemporaryFile
 from typing import ClassVar, Final
 
 from gym_failures import limits
+from gym_failures.reading.sources.urls import names_a_host
 
 _MICROSECOND: Final = 1_000
 """In nanoseconds; most of Jaeger's stores keep no more of a time."""
@@ -66,12 +67,8 @@ class JaegerSearch(ABC):
         self._most = most
 
     def _takes(self, parts: urllib.parse.SplitResult) -> bool:
-        """Tell whether the API can be at a URL of one of its schemes: it names a host, and no port that is none."""
-        try:
-            port = parts.port
-        except ValueError:  # such a port there is not
-            return False
-        return bool(parts.hostname) and port != 0 and parts.netloc.isprintable() and " " not in parts.netloc
+        """Tell whether the API can be at a URL of one of its schemes."""
+        return names_a_host(parts)
 
     @abstractmethod
     def services(self) -> list[str]:
