@@ -209,16 +209,16 @@ class observe(Block):  # noqa: N801 - used as a function, like contextlib's own
         *,
         stage: FailureStage | str | None = None,
         operation: str | None = None,
-        span: str | None = None,
+        span_name: str | None = None,
     ) -> None:
-        """Name the boundary; `span` is the name of a span to open around the block, None opens none.
+        """Name the boundary; `span_name` is that of a span to open around the block, None opens none.
 
         Raises ValueError for a boundary or a stage that does not exist.
         """
         self._boundary = FailureBoundary(boundary)
         self._stage = None if stage is None else FailureStage(stage)
         self._operation = operation
-        self._span_name = span
+        self._span_name = span_name
         self._started: Any = None
         self._number = 0
         self._span: Span = trace.INVALID_SPAN
@@ -290,4 +290,4 @@ class observe(Block):  # noqa: N801 - used as a function, like contextlib's own
 
     def _again(self) -> "observe":
         """Return a fresh block for one call, because calls can overlap."""
-        return observe(self._boundary, stage=self._stage, operation=self._operation, span=self._span_name)
+        return observe(self._boundary, stage=self._stage, operation=self._operation, span_name=self._span_name)

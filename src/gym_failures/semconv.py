@@ -58,7 +58,9 @@ OVERFLOW_SPAN_NAME: Final = "gym.failure"
 """Short span that carries a failure which its own span can no longer take."""
 
 ROLLOUT_SPAN_NAME: Final = "gym.rollout"
-"""Span of one rollout in the collection client; NeMo Gym calls it so too."""
+"""Span of one rollout in the collection client. NeMo Gym's own telemetry calls that of an agent's request so too."""
+NEMO_GYM_SERVER_NAME: Final = "nemo.gym.server.name"
+"""Attribute of a process; NeMo Gym's own telemetry has it on the spans of a server's requests as well."""
 
 WAITING_SPAN_NAME: Final = "gym.waiting"
 """Short span that tells of a request which still runs, with copies of what it has observed so far."""

@@ -40,7 +40,14 @@ def told_together(*spans):
 
 FIRST, SECOND = rollout(100, "first", A, end=200), rollout(300, "second", B, end=400)
 
+OF_NEMO_GYM = replace(
+    rollout(120, "r", C, end=180),
+    attributes={semconv.NEMO_GYM_ROLLOUT_ID: "3-1", semconv.NEMO_GYM_SERVER_NAME: "agent"},
+)
+"""The span of an agent's request as NeMo Gym's own telemetry has it, of the same name as that of a rollout."""
+
 TOGETHER = {
+    "a request that NeMo Gym's own telemetry tells of": ((FIRST, OF_NEMO_GYM), [{"first", "r"}]),
     "two collections": ((FIRST, SECOND), [{"first"}, {"second"}]),
     "two at the same time": (
         (rollout(100, "first", A, end=200), rollout(150, "second", B, end=180)),

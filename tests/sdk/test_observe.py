@@ -122,11 +122,11 @@ def test_normal_close_of_a_generator_records_nothing(telemetry: Telemetry) -> No
 def test_decorates_functions_and_coroutine_functions(telemetry: Telemetry) -> None:
     """The decorator keeps name, result and exceptions of sync and async functions, also in overlapping calls."""
 
-    @observe("agent", span="call")
+    @observe("agent", span_name="call")
     def double(x: int) -> int:
         return 2 * x
 
-    @observe("agent", span="call")
+    @observe("agent", span_name="call")
     async def fail(x: int) -> int:
         await asyncio.sleep(0)
         raise ValueError(x)
@@ -369,7 +369,7 @@ def test_outside_of_traces_an_exception_on_its_way_out_is_one_failure(telemetry:
 
 def test_own_span_of_observe_ends_with_the_summary(telemetry: Telemetry) -> None:
     """`span=` opens a span around the block; a failure leaves its summary there and no exception event."""
-    with pytest.raises(ValueError, match="x"), observe("sandbox", span="sandbox.exec"):
+    with pytest.raises(ValueError, match="x"), observe("sandbox", span_name="sandbox.exec"):
         raise ValueError("x")
     span = telemetry.named("sandbox.exec")
     assert [event.name for event in span.events] == ["gym.failure"]
@@ -414,7 +414,7 @@ def test_object_that_is_called_as_a_coroutine_function_is_observed(telemetry: Te
 def test_switched_off_it_opens_no_span() -> None:
     """With `enabled` false there is no trace of the package, not even the span that a block asks for."""
     with Telemetry(Config(enabled=False)) as telemetry:
-        with pytest.raises(ValueError, match="x"), observe("agent", span="step"):
+        with pytest.raises(ValueError, match="x"), observe("agent", span_name="step"):
             raise ValueError("x")
         assert telemetry.spans() == ()
 

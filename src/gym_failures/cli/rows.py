@@ -25,6 +25,7 @@ from gym_failures.cli.files import (
 from gym_failures.cli.terminal import write_bytes
 from gym_failures.reading import RebuiltReport, Tally
 from gym_failures.reading.gym_rows import created
+from gym_failures.reading.rollouts import is_a_rollout
 from gym_failures.reading.sources.unpacking import lines_of
 from gym_failures.rollout_ids import of_run
 from gym_failures.rows import join_failures, read_row
@@ -124,8 +125,7 @@ def _was_then(row: Mapping[str, object], report: RebuiltReport) -> bool:
     if not created_ns or not report.span.start_ns or read_row(row).trace_id is not None:
         return True
     times = [*filter(None, (report.span.start_ns, report.span.end_ns, *report.times.values()))]
-    is_whole = report.span.name == semconv.ROLLOUT_SPAN_NAME
-    away_ns = (limits.ROW_TIME if is_whole else limits.ROW_TIME_UNTRACED) * _SECOND
+    away_ns = (limits.ROW_TIME if is_a_rollout(report.span) else limits.ROW_TIME_UNTRACED) * _SECOND
     return min(times) - away_ns <= created_ns <= max(times) + away_ns
 
 

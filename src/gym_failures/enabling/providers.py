@@ -95,7 +95,7 @@ def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
         group = _GROUP
     attributes = {
         "nemo.gym.service_group": group,
-        "nemo.gym.server.name": process.name,
+        semconv.NEMO_GYM_SERVER_NAME: process.name,
         "nemo.gym.server.type": process.type,
         semconv.NEMO_RUN_ID: next((environ[name] for name in _RUN_IDS if environ.get(name)), None),
         "telemetry.distro.name": "gym-failures",

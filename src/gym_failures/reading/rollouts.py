@@ -18,6 +18,11 @@ def named_rollout(span: Span) -> str | None:
     return as_text(whole(span).attributes.get(semconv.NEMO_GYM_ROLLOUT_ID)) or None
 
 
+def is_a_rollout(span: SpanRecord) -> bool:
+    """Tell whether a span is the collection client's of a whole rollout, and not a server's of its part in one."""
+    return span.name == semconv.ROLLOUT_SPAN_NAME and semconv.NEMO_GYM_SERVER_NAME not in span.attributes
+
+
 def rollouts_of(forest: Forest) -> list[str | None]:
     """Return the rollout of each span of `forest`, by position; None where it is not known.
 

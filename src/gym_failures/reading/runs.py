@@ -16,7 +16,7 @@ from gym_failures import limits, semconv
 from gym_failures.fields import as_text
 from gym_failures.reading.forest import Forest
 from gym_failures.reading.model import whole
-from gym_failures.reading.rollouts import named_rollout
+from gym_failures.reading.rollouts import is_a_rollout, named_rollout
 
 ROW_SERVICE: Final = "rollouts"
 """The service that saved rows are said to come from."""
@@ -79,7 +79,7 @@ def _parts(forest: Forest, rollouts: Sequence[str | None], wanted: frozenset[str
         part.start_ns = min(part.start_ns, span.start_ns)
         part.end_ns = max(part.end_ns, span.end_ns, span.start_ns)  # of a line in a log there is no end
         if record is not None:
-            part.is_whole |= record.name == semconv.ROLLOUT_SPAN_NAME
+            part.is_whole |= is_a_rollout(record)
             part.run = part.run or as_text(record.resource.get(semconv.NEMO_RUN_ID))
     return parts, rows
 
