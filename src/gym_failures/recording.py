@@ -26,7 +26,7 @@ from gym_failures.privacy import canonical
 from gym_failures.recorder import FailureRecorder, default_recorder, say_omitted, set_default_recorder
 from gym_failures.records import FailureEvent
 
-__all__ = ["FailureRecorder", "current", "default_recorder", "observe", "record_failure", "set_default_recorder"]
+__all__ = ["FailureRecorder", "default_recorder", "observe", "record_failure", "set_default_recorder"]
 
 _RECORD: Final = Guard("record")
 _OBSERVE: Final = Guard("observe")
