@@ -98,6 +98,32 @@ def test_public_surface():
     ]
 
 
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("config", ["Config", "ConfigError"]),
+        ("header", ["EncodedReport", "decode_report", "decode_reports", "encode", "encode_report"]),
+        ("log", ["FailureLog", "current_log"]),
+        (
+            "propagation",
+            [
+                "FailureReportPropagator",
+                "HeaderGetter",
+                "RawHeaderSetter",
+                "get_outgoing",
+                "get_report",
+                "header_values",
+                "set_report",
+            ],
+        ),
+        ("recording", ["FailureRecorder", "default_recorder", "observe", "record_failure", "set_default_recorder"]),
+    ],
+)
+def test_public_names_of_a_module(module, names):
+    """Modules that other modules of the package share parts of publish these names, and not those parts."""
+    assert import_module(f"gym_failures.{module}").__all__ == names
+
+
 def test_every_public_name_has_a_home():
     """The table of lazy names and `__all__` list the same names."""
     assert sorted({*gym_failures._HOME, "__version__"}) == sorted(gym_failures.__all__)

@@ -13,6 +13,8 @@ from gym_failures.kinds import FailureBoundary
 from gym_failures.misuse import GymFailuresError
 from gym_failures.rules import Rule
 
+__all__ = ["Config", "ConfigError"]
+
 ENVIRONMENT_PREFIX: Final = "GYM_FAILURES_"
 
 _REASONS: Final = re.compile(r"full|off|truncate:([1-9][0-9]{0,3})")
@@ -35,41 +37,65 @@ class ConfigError(GymFailuresError, ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """Hold every choice of the user; raises ConfigError for a value that cannot be used.
-
-    `boundary` is where this process observes failures when nothing else says so; None is nowhere in particular.
-
-    `reply_to` says which requests are answered with a report: "all", "none", or a callable that gets the ASGI scope.
-    `accept_from` says whose reports are believed: "all", "none", "default" (localhost, loopback and private addresses,
-    and in a process of NeMo Gym the hosts of the servers in its configuration), a collection of hosts, addresses and
-    networks such as "10.1.0.0/16" that may contain "default", or a callable that gets the URL. Names are compared as
-    they are: a name that stands for a private address is a name. A callable that raises says no, and is counted.
-
-    `header_reasons` and `span_reasons` are "full", "off" or "truncate:N", N in [1, 2000] characters. `scrub` removes
-    what looks like a secret from every reason and message; `scrubber` then gets the text and returns what to keep. When
-    it raises, or returns anything but text, the reason is dropped and counted, never the failure.
-
-    `header_budget` is the longest report header in bytes, in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`.
-    `waiting_after` is the age at which a request of a NeMo Gym server is told of while it still runs, in whole seconds
-    in [0, WAITING_AFTER_MAX]; 0 is never.
-    `log_lines` says when a failure becomes a line of JSON: "auto" where no span carries it, "always" or "never".
-    `traces` is the folder in which `enable` has spans written, a file for each process, where OpenTelemetry's variables
-    name nothing to send them to. `rules` come before those that the package has for exceptions of other libraries.
-    """
+    """Hold every choice of the user; raises ConfigError for a value that cannot be used."""
 
     enabled: bool = True
+    """Whether the package does anything: with False nothing is recorded, counted, sent or read."""
+
     boundary: FailureBoundary | str | None = None
+    """Where this process observes failures when nothing else says so; None is nowhere in particular."""
+
     reply_to: Literal["all", "none"] | Callable[[Mapping[str, Any]], bool] = "all"
+    """Which requests are answered with a report: "all", "none", or a callable that gets the ASGI scope.
+
+    A callable that raises says no, and is counted.
+    """
+
     accept_from: str | Collection[str] | Callable[[str], bool] = "default"
+    """Whose reports are believed.
+
+    "all", "none", "default" (localhost, loopback and private addresses, and in a process of NeMo Gym the hosts of the
+    servers in its configuration), a collection of hosts, addresses and networks such as "10.1.0.0/16" that may contain
+    "default", or a callable that gets the URL. Names are compared as they are: a name that stands for a private address
+    is a name. A callable that raises says no, and is counted.
+    """
+
     header_reasons: str = f"truncate:{limits.HEADER_REASON_LENGTH}"
+    """What of a reason goes into a reply: "full", "off" or "truncate:N", N in [1, 2000] characters."""
+
     span_reasons: str = "full"
+    """What of a reason goes on spans and into lines of the log, as in `header_reasons`."""
+
     scrub: bool = True
+    """Whether what looks like a secret is removed from every reason and message."""
+
     scrubber: Callable[[str], str] | None = None
+    """Gets every reason and message after that and returns what to keep; None keeps all.
+
+    When it raises, or returns anything but text, the reason is dropped and counted, never the failure.
+    """
+
     header_budget: int = limits.HEADER_BUDGET
+    """The longest report header in bytes, in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`."""
+
     log_lines: Literal["auto", "always", "never"] = "auto"
+    """When a failure becomes a line of JSON: "auto" where no span carries it, "always" or "never"."""
+
     waiting_after: int = limits.WAITING_AFTER
+    """The age at which a request of a NeMo Gym server is told of while it still runs.
+
+    In whole seconds, in [0, WAITING_AFTER_MAX] of `limits`; 0 is never.
+    """
+
     traces: str = "gym-failures-traces"
+    """The folder in which `enable` has spans written, where OpenTelemetry's variables name nothing to send them to.
+
+    Each process has a file of its own there.
+    """
+
     rules: tuple[Rule, ...] = ()
+    """What exceptions mean, asked before the rules that the package has for those of other libraries."""
+
     _accepted: AcceptedHosts | None = field(init=False, repr=False, compare=False, default=None)
 
     def __post_init__(self) -> None:

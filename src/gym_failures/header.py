@@ -18,6 +18,8 @@ from gym_failures.shedding import Draft, shed, text_size
 from gym_failures.text import wire_id
 from gym_failures.wire import Carried, event_tree, read_exact, read_tree, to_tree
 
+__all__ = ["EncodedReport", "decode_report", "decode_reports", "encode", "encode_report"]
+
 # What is left when not even the bare own failure fits; any budget has room for it.
 _NOTHING: Final = cast("str", pack({"omitted": True, "events": {}}, limits.HEADER_BUDGET_MIN))
 
@@ -45,7 +47,8 @@ def encode(report: FailureReport, *, budget: int = limits.HEADER_BUDGET) -> Enco
     What does not fit is left out in this order: texts of events off the own failure's chain, those events, texts of
     causes, the own texts; the middle of a chain that is too long even so, whereupon the start of the own texts has room
     again; all other facts, the root cause.
-    Raises what `check_budget` raises.
+
+    Raises ValueError when `budget` is not in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`.
     """
     check_budget(budget)
 

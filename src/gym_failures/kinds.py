@@ -80,6 +80,7 @@ KIND_DESCRIPTIONS: Final[Mapping[str, str]] = MappingProxyType(
 """When each registered kind applies, one sentence each, grouped by the layer that observes it."""
 
 FAILURE_KINDS: Final[frozenset[str]] = frozenset(KIND_DESCRIPTIONS)
+"""The registered kinds: the 24 names of the shared vocabulary."""
 
 
 class _ByValue(enum.Enum):

@@ -26,6 +26,8 @@ from gym_failures.recorder import FailureRecorder, say_omitted
 from gym_failures.recording import Block, CurrentLog, current, is_a_normal_end, owner_of
 from gym_failures.records import FailureEvent
 
+__all__ = ["FailureLog", "current_log"]
+
 _LOG: Final = Guard("log")
 
 _P = ParamSpec("_P")

@@ -25,6 +25,16 @@ from gym_failures.header import check_budget, decode_reports, encode
 from gym_failures.records import FailureReport
 from gym_failures.semconv import HEADER_NAME
 
+__all__ = [
+    "FailureReportPropagator",
+    "HeaderGetter",
+    "RawHeaderSetter",
+    "get_outgoing",
+    "get_report",
+    "header_values",
+    "set_report",
+]
+
 _RECEIVED: Final = create_key("gym-failures-received")
 _OUTGOING: Final = create_key("gym-failures-outgoing")
 
@@ -65,9 +75,9 @@ class FailureReportPropagator(TextMapPropagator):
     """Carry failure reports in the header `gym-failure-report`, beside trace context and baggage.
 
     `OTEL_PROPAGATORS=tracecontext,baggage,gym_failures` puts it in force. `budget` is the longest value that is
-    written, in bytes; raises what `header.check_budget` raises. When it is not `enabled` (None reads
-    ``GYM_FAILURES_ENABLED``) it does nothing. Reports go out as they were set: what must not leave the process is for
-    whoever sets them to leave out.
+    written, in bytes; raises ValueError when it is not in [HEADER_BUDGET_MIN, HEADER_HARD_LIMIT] of `limits`. When it
+    is not `enabled` (None reads ``GYM_FAILURES_ENABLED``) it does nothing. Reports go out as they were set: what must
+    not leave the process is for whoever sets them to leave out.
     """
 
     def __init__(self, *, budget: int = limits.HEADER_BUDGET, enabled: bool | None = None) -> None:
