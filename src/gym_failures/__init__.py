@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         is_registered,
         validate_failure_kind,
     )
+    from gym_failures.log import FailureLog
+    from gym_failures.recording import observe, record_failure
     from gym_failures.records import (
         EpisodeFailure,
         FailureBoundary,
@@ -44,6 +46,8 @@ else:  # Out of a type checker's sight: a module-level __getattr__ would make ev
             "is_registered",
             "validate_failure_kind",
         ),
+        "log": ("FailureLog",),
+        "recording": ("observe", "record_failure"),
         "records": (
             "EpisodeFailure",
             "FailureBoundary",
@@ -80,6 +84,7 @@ __all__ = [
     "FailureDetails",
     "FailureError",
     "FailureEvent",
+    "FailureLog",
     "FailureReport",
     "FailureStage",
     "GymFailuresError",
@@ -91,6 +96,8 @@ __all__ = [
     "error_from",
     "is_namespaced",
     "is_registered",
+    "observe",
+    "record_failure",
     "report_for",
     "validate_failure_event_map",
     "validate_failure_kind",

@@ -10,6 +10,7 @@ from gym_failures import (
     FailureBoundary,
     FailureError,
     FailureEvent,
+    FailureLog,
     FailureReport,
     FailureStage,
     ModelFailureDetails,
@@ -17,6 +18,8 @@ from gym_failures import (
     SdkErrorDetails,
     error_from,
     kinds,
+    observe,
+    record_failure,
     report_for,
     validate_failure_event_map,
 )
@@ -26,7 +29,6 @@ from gym_failures.instrumentation import (
     instrument_httpx,
     raise_for_failure,
 )
-from gym_failures.recording import record_failure
 from gym_failures.replies import report_of
 from gym_failures.streams import watch
 
@@ -67,6 +69,18 @@ assert_type(
 
 
 assert_type(record_failure(KeyError("k"), boundary="agent", stage="seed"), FailureEvent | None)
+
+
+@observe("sandbox", span_name="exec")
+def executed(command: str) -> int:
+    """Keep its signature under the decorator."""
+    return len(command)
+
+
+assert_type(executed("ls"), int)
+with FailureLog("collection") as log:
+    assert_type(log.fail(KeyError("k")), FailureEvent | None)
+    assert_type(log.report(), FailureReport)
 
 
 def relay(chunks: AsyncIterable[bytes]) -> None:
