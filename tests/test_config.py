@@ -295,7 +295,7 @@ def test_replies_to_whom_it_was_told(reply_to, expected):
 def test_a_callable_that_raises_says_no(monkeypatch):
     """A user's callable that breaks costs a report, never a request, and is counted."""
     reasons = []
-    monkeypatch.setattr(selfmetrics, "dropped", reasons.append)
+    monkeypatch.setattr(selfmetrics, "internal_error", reasons.append)
     broken = Config(reply_to=lambda scope: scope["missing"], accept_from=lambda url: url.nothing)
     assert not broken.replies_to({})
     assert not broken.accepts("http://localhost/")

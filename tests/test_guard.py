@@ -20,7 +20,7 @@ def nothing_said_yet(monkeypatch):
 def dropped(monkeypatch):
     """Collect the reasons that are counted as dropped."""
     reasons: list[str] = []
-    monkeypatch.setattr(selfmetrics, "dropped", reasons.append)
+    monkeypatch.setattr(selfmetrics, "internal_error", reasons.append)
     return reasons
 
 
@@ -101,7 +101,8 @@ def test_a_broken_meter_or_log_handler_reaches_nobody(monkeypatch, broken):
     def fail(*_args):
         raise RuntimeError(broken)
 
-    monkeypatch.setattr(*((selfmetrics, "dropped", fail) if broken == "meter" else (guard.logger, "warning", fail)))
+    ways_out = {"meter": (selfmetrics, "internal_error"), "log handler": (guard.logger, "warning")}
+    monkeypatch.setattr(*ways_out[broken], fail)
     with Guard("codec"):
         raise ZeroDivisionError
 

@@ -188,7 +188,7 @@ def test_a_users_scrubber_comes_after_ours():
 def test_a_broken_scrubber_costs_the_reason_only(monkeypatch, scrubber):
     """When it raises or returns no text, the reason is dropped and counted; the failure stays."""
     reasons = []
-    monkeypatch.setattr(selfmetrics, "dropped", reasons.append)
+    monkeypatch.setattr(selfmetrics, "internal_error", reasons.append)
     details = SandboxFailureDetails(provider="p", provider_status_reason="secret")
     made = canonical(event(failure_reason="secret", details=details), Config(scrubber=scrubber))
     assert (made.event_id, made.failure_kind, made.failure_reason) == ("id", "cancelled", "")

@@ -126,7 +126,7 @@ class Book:
             self._refused += 1
             if event.event_id in self.ledger.events:
                 self._writable().unspanned.add(event.event_id)
-        selfmetrics.dropped("short_spans")
+        selfmetrics.dropped(selfmetrics.Loss.SHORT_SPANS)
         return False
 
     def own(self, event: FailureEvent) -> None:
@@ -154,7 +154,7 @@ class Book:
             ledger.omitted = True
             ledger.dropped += dropped
         if dropped:
-            selfmetrics.dropped("causes", dropped)
+            selfmetrics.dropped(selfmetrics.Loss.CAUSES, dropped)
 
     def refuse(self, values: Sequence[object]) -> None:
         """Remember values of the report header that are not believed."""

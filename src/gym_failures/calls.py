@@ -176,7 +176,7 @@ def _believed(values: list[object], url: object, log: FailureLog) -> FailureRepo
     if not values:
         return None
     if not log.believes(str(url), values):
-        selfmetrics.dropped("untrusted_peer")
+        selfmetrics.dropped(selfmetrics.Loss.UNTRUSTED_PEER)
         if log.recorder.config.accept_from != NOBODY:
             warn_once("untrusted_peer", _NOT_BELIEVED, host_of(str(url)))
         return None

@@ -109,7 +109,7 @@ def _stage_called(name: str) -> FailureStage | None:
             "there is no stage %s; the failure is recorded without one",
             cut(text_of(name), limits.KIND_LENGTH_LOGGED),
         )
-        selfmetrics.dropped("invalid_field")
+        selfmetrics.dropped(selfmetrics.Loss.INVALID_FIELD)
         return None
 
 

@@ -83,7 +83,7 @@ class Guard:
 
     def _report(self, error: Exception, trace: TracebackType | None) -> None:
         try:
-            selfmetrics.dropped(self._cause)
+            selfmetrics.internal_error(self._cause)
             key = f"guard:{self._cause}"
             if key not in _said:  # to format frames costs far more than what was guarded
                 warn_once(

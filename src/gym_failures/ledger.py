@@ -101,7 +101,7 @@ class Ledger:
         self._forget_links(event)
         self.omitted = True
         self.dropped += 1
-        selfmetrics.dropped("log_full")
+        selfmetrics.dropped(selfmetrics.Loss.LOG_FULL)
 
     def _forget_links(self, event: FailureEvent) -> None:
         cause_id, operation_id = event.cause_id, event.operation_id

@@ -137,7 +137,7 @@ def _leave_out(dropped: int, span: Span) -> None:
     """Say on `span` that failures are missing, and count those that a bound here left out."""
     say_omitted(span)
     if dropped:
-        selfmetrics.dropped("causes", dropped)
+        selfmetrics.dropped(selfmetrics.Loss.CAUSES, dropped)
 
 
 def _drop_mark_of_before(error: BaseException, boundary: FailureBoundary, number: int, span: Span) -> None:

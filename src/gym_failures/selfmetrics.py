@@ -5,10 +5,24 @@ there is one the global one. That is the API's proxy, so instruments exist befor
 there is none.
 """
 
+from enum import StrEnum
+
 from opentelemetry import metrics
 
 from gym_failures import semconv
 from gym_failures._version import __version__
+
+
+class Loss(StrEnum):
+    """Why something was lost; nothing else is said of what a bound, a peer or a wrong value cost."""
+
+    CAUSES = "causes"
+    HEADER_EVENT = "header_event"
+    HEADER_FIELD = "header_field"
+    INVALID_FIELD = "invalid_field"
+    LOG_FULL = "log_full"
+    SHORT_SPANS = "short_spans"
+    UNTRUSTED_PEER = "untrusted_peer"
 
 
 class _Instruments:
@@ -45,9 +59,17 @@ def say_by(meter: metrics.Meter) -> None:
     _used = _Instruments(meter)
 
 
-def dropped(reason: str, count: int = 1) -> None:
-    """Count `count` items lost for `reason`, a short constant of ours, never text from outside."""
+def dropped(reason: Loss, count: int = 1) -> None:
+    """Count `count` items lost for `reason`."""
     _used.dropped.add(count, {semconv.METRIC_REASON: reason})
+
+
+def internal_error(cause: str) -> None:
+    """Count one error of our own, and with it what was being done; `cause` is that of the guard which met it.
+
+    A short constant of ours, and none of `Loss`: the one series tells both.
+    """
+    _used.dropped.add(1, {semconv.METRIC_REASON: cause})
 
 
 def decode_error(reason: str) -> None:

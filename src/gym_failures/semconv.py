@@ -78,7 +78,8 @@ METRIC_DECODE_ERRORS: Final = "gym.failures.header.decode_errors"
 METRIC_HEADER_SIZE: Final = "gym.failures.header.size"
 METRIC_HEADER_CUT: Final = "gym.failures.header.cut"
 METRIC_REASON: Final = "reason"
-"""The one attribute of our own health counters: why something was dropped or refused (a closed list in the code)."""
+"""The one attribute of our own health counters: why something was dropped (`selfmetrics.Loss`, or the cause of a guard
+that met an error of ours) or refused (`packing.Refusal`). A constant of ours, never text from outside."""
 
 # What the shipped configurations count out of span events; `events` is their connector's own word.
 METRIC_SPAN_EVENTS: Final = "gym.failures.span.events"

@@ -63,7 +63,7 @@ def lenient_event(fields: Mapping[str, Any]) -> FailureEvent:
             bad = {name for name in kept.keys() - _REQUIRED if _raises(kept, name)}
             if not bad:
                 raise
-        selfmetrics.dropped("invalid_field", len(bad))
+        selfmetrics.dropped(selfmetrics.Loss.INVALID_FIELD, len(bad))
         for name in bad:
             del kept[name]
 

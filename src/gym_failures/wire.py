@@ -149,9 +149,9 @@ def read_tree(tree: object) -> Carried:
 
 def _count(*, bad_events: int = 0, bad_fields: int = 0) -> None:
     if bad_events:
-        selfmetrics.dropped("header_event", bad_events)
+        selfmetrics.dropped(selfmetrics.Loss.HEADER_EVENT, bad_events)
     if bad_fields:
-        selfmetrics.dropped("header_field", bad_fields)
+        selfmetrics.dropped(selfmetrics.Loss.HEADER_FIELD, bad_fields)
 
 
 def _read_event(key: str, raw: object, unusable: list[str]) -> FailureEvent | None:
