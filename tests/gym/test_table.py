@@ -4,6 +4,7 @@ NeMo Gym alone shows "500", a reward, or nothing (NVIDIA-NeMo/Gym#316, #2218); e
 `cases.py`.
 """
 
+import json
 from collections import Counter
 
 import pytest
@@ -155,3 +156,17 @@ def test_every_failure_is_counted_once(traced, rebuilt, others):
     )
     labels = (semconv.FAILURE_KIND, semconv.FAILURE_BOUNDARY, semconv.FAILURE_STAGE, semconv.FAILURE_ROOT)
     assert counts(traced.metrics, semconv.METRIC_FAILURES, *labels) == told
+
+
+SERVER_SPAN = 2  # in OTLP's numbers
+
+
+def test_the_span_of_a_request_has_its_route(traced):
+    """A server's span is named by its route also where NeMo Gym puts the rollout's id before the path."""
+    lines = (json.loads(line) for file in traced.traces for line in file.read_text().splitlines())
+    scopes = (scope for line in lines for resource in line["resourceSpans"] for scope in resource["scopeSpans"])
+    spans = [span for scope in scopes for span in scope["spans"] if span["kind"] == SERVER_SPAN]
+    told = [(span["name"], {one["key"]: one["value"] for one in span["attributes"]}) for span in spans]
+    behind = [(name, about) for name, about in told if "/ng-rollout/" in str(about.get("http.target"))]
+    assert {"POST /seed_session", "POST /v1/responses", "POST /verify"} <= {name for name, _ in behind}
+    assert [name for name, about in behind if name != f"POST {about['http.route']['stringValue']}"] == []

@@ -265,6 +265,36 @@ def test_the_stage_of_a_request(path, stage):
     assert (None if found is None else found.value) == stage
 
 
+NAMED = {
+    "behind a rollout's id": ("/ng-rollout/3-1/tools/x", "GET", None, "GET /tools/{name}", "/tools/{name}"),
+    "a path that there is not": ("/ng-rollout/3-1/nowhere", "GET", None, "GET", None),
+    "another method": ("/ng-rollout/3-1/other", "GET", None, "GET", None),
+    "without a rollout's id": ("/tools/x", "GET", None, "GET", None),
+    "a route that is known": ("/ng-rollout/3-1/tools/x", "GET", "/known", "GET", "/known"),
+    "a name of the program's own": ("/ng-rollout/3-1/tools/x", "mine", None, "mine", None),
+}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_the_route_behind_a_rollouts_id(telemetry, case):
+    """A request's span whose instrumentation found no route gets that of the path without the id; any other stays."""
+    path, name, known, expected, route = NAMED[case]
+    app = FastAPI()
+
+    @app.post("/other")
+    @app.get("/tools/{name}")
+    async def handle():
+        return {}
+
+    servers._instrument(type("SimpleResourcesServer", (), {})(), app)
+    with telemetry.span(name) as span:
+        if known:
+            span.set_attribute("http.route", known)
+        asyncio.run(Call(app, path=path).run())
+    finished = telemetry.spans()[-1]
+    assert (finished.name, finished.attributes.get("http.route")) == (expected, route)
+
+
 def test_an_app_in_an_app_is_watched_once(telemetry):
     """A request to a server's app that is mounted in another one's is watched as long as it lasts, and no longer."""
     server = type("SimpleResourcesServer", (), {})()

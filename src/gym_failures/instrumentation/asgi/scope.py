@@ -21,7 +21,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 HEADER: Final = HEADER_NAME.encode("ascii")
 
 _LENGTH: Final = len(HEADER)
-_HTTP_ROUTE: Final = "http.route"
+HTTP_ROUTE: Final = "http.route"
 _SERVICE_NAME: Final = "service.name"
 _UNKNOWN_SERVICE: Final = "unknown_service"  # How OpenTelemetry's SDK calls a service that nobody named.
 _OPERATION: Final = Guard("operation")
@@ -80,4 +80,4 @@ def _route(scope: Scope) -> str:
             if isinstance(template, str) and template:
                 return template
     attributes = getattr(trace.get_current_span(), "attributes", None) or {}
-    return str(attributes.get(_HTTP_ROUTE, ""))
+    return str(attributes.get(HTTP_ROUTE, ""))

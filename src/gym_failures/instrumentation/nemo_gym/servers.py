@@ -9,12 +9,13 @@ from collections.abc import Awaitable
 from typing import Any, Final
 
 from opentelemetry import trace
+from opentelemetry.trace import Span
 
 from gym_failures import semconv, waiting
 from gym_failures.guard import Guard, warn_once
 from gym_failures.instrumentation.asgi import instrument_app, is_instrumented, leave_app_alone
 from gym_failures.instrumentation.asgi.exchange import SCOPE_KEY
-from gym_failures.instrumentation.asgi.scope import App, Receive, Scope, Send
+from gym_failures.instrumentation.asgi.scope import HTTP_ROUTE, App, Receive, Scope, Send
 from gym_failures.instrumentation.nemo_gym import identity
 from gym_failures.instrumentation.nemo_gym.hooks import Hook
 from gym_failures.kinds import FailureBoundary, FailureStage
@@ -73,12 +74,30 @@ class RolloutPart:
 
     @staticmethod
     def _say(scope: Scope) -> None:
-        rollout_id, _ = identity.split_path(scope["path"])
+        rollout_id, path = identity.split_path(scope["path"])
         if rollout_id is not None:
-            identity.write(trace.get_current_span(), {semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
+            span = trace.get_current_span()
+            identity.write(span, {semconv.NEMO_GYM_ROLLOUT_ID: rollout_id})
+            _name(span, scope, path)
         exchange = scope.get(SCOPE_KEY)
         if exchange is not None and exchange.waiting is None:  # else the app that this one is mounted in has begun
             exchange.waiting = waiting.begin()
+
+
+def _name(span: Span, scope: Scope, path: str) -> None:
+    """Give the span of a request the route of `path`, which its instrumentation cannot find behind a rollout's id.
+
+    A span that has a route, or another name than such an instrumentation gives, is left alone.
+    """
+    method = scope["method"]
+    if getattr(span, "name", None) != method or HTTP_ROUTE in (getattr(span, "attributes", None) or ()):
+        return
+    inner = {**scope, "path": path}
+    matches = (getattr(route, "path", None) for route in scope["app"].routes if route.matches(inner)[0].name == "FULL")
+    route = next(matches, None)
+    if route:
+        span.update_name(f"{method} {route}")
+        span.set_attribute(HTTP_ROUTE, route)
 
 
 def _instrumenting(set_up: Method) -> Method:
