@@ -37,7 +37,7 @@ def row(rule: Rule):
     ]
     kind = code(rule.kind) if rule.kind else "by its status" if rule.status else "by boundary"
     if rule.message is None:
-        text = "`str()`"
+        text = f"`str()`: {said_of(rule.text)}" if rule.text else "`str()`"
     elif callable(rule.message):
         text = said_of(rule.message)
     else:

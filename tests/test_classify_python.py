@@ -17,6 +17,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import anyio.lowlevel
 import jsonschema
 import pydantic
 import pytest
@@ -93,6 +94,18 @@ async def cancelled():
     await task
 
 
+async def left():
+    """Wait in a scope of anyio's that is cancelled."""
+    with anyio.CancelScope() as scope:
+        scope.cancel()
+        try:
+            await anyio.lowlevel.checkpoint()
+        except asyncio.CancelledError as error:
+            kept = error
+            raise
+    raise kept
+
+
 async def timed_out():
     """Await longer than allowed."""
     async with asyncio.timeout(0):
@@ -167,6 +180,13 @@ AGENT, HARNESS, MODEL, SANDBOX = (FailureBoundary(name) for name in ("agent", "h
 
 CASES = {
     "a cancelled task": Case(lambda: caught_async(cancelled), kinds.CANCELLED),
+    "a scope of anyio's": Case(lambda: caught_async(left), kinds.CANCELLED, reason=""),
+    "a scope of anyio's, with a reason": Case(
+        raised(asyncio.CancelledError("Cancelled via cancel scope 7f2d by <Task pending>; reason: enough")),
+        kinds.CANCELLED,
+        reason="enough",
+    ),
+    "a reason of the program's": Case(raised(asyncio.CancelledError("enough")), kinds.CANCELLED, reason="enough"),
     "a cancelled future": Case(cancelled_future, kinds.CANCELLED),
     "interrupt": Case(raised(KeyboardInterrupt()), kinds.SHUTDOWN),
     "exit": Case(lambda: caught(lambda: sys.exit("done")), kinds.SHUTDOWN, reason="done"),

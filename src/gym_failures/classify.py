@@ -204,7 +204,8 @@ def _inner(error: BaseException, rule: Rule, own: _Index | None, hops: int) -> t
 
 def _message(error: BaseException, rule: Rule) -> str:
     if rule.message is None:
-        return text_of(error)
+        text = text_of(error)
+        return text if rule.text is None else clean(_text(look(rule.text, text)) or "")
     if callable(rule.message):
         return clean(_text(look(rule.message, error)) or "")
     for path in rule.message:

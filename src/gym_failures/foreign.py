@@ -26,6 +26,13 @@ def was_killed(error: Any) -> bool:
     return -error.returncode in _KILLED or error.returncode - _SHELL_SIGNAL_BASE in _KILLED
 
 
+def why_cancelled(text: str) -> str:
+    """Return what the program says of a cancellation; anyio's own words, an address and a task, tell nobody why."""
+    if text.startswith(("Cancelled by cancel scope ", "Cancelled via cancel scope ")):
+        return text.partition("; reason: ")[2]
+    return text
+
+
 def exit_status(error: Any) -> str:
     """Say how a process ended; its command line, which can hold secrets, is left out."""
     return f"exit status {int(error.returncode)}"

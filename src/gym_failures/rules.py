@@ -24,8 +24,9 @@ class Rule:
     `kind` None leaves the kind to the HTTP status, and without one to the boundary. `message` says what may be kept of
     the error as text: None, when `str()` of it is safe, as for the application's own; else attribute paths such as
     ``body.message``, of which the first that holds text is taken, or a function. An error with a `message` is recorded
-    as an SDK's error. `status` and `code` are attribute paths of an HTTP status and of a provider's error code.
-    `inside` are paths of an error within this one that can tell a more exact kind.
+    as an SDK's error. `text` makes of `str()` what is kept of it, None all. `status` and `code` are attribute paths of
+    an HTTP status and of a provider's error code. `inside` are paths of an error within this one that can tell a more
+    exact kind.
 
     A rule holds only at `boundaries` (empty: at all), for an OSError with one of the `errnos` (empty: any), and `when`
     that function returns true. `provider` says that the peer is a provider whatever the boundary, so that its status
@@ -35,6 +36,7 @@ class Rule:
     types: tuple[str, ...]
     kind: str | None = None
     message: tuple[str, ...] | Chooser | None = None
+    text: Callable[[str], str] | None = None
     status: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
     inside: tuple[str, ...] = ()
@@ -76,7 +78,11 @@ _OPENAI_MESSAGE: Final = ("body.message", "body.error.message")
 
 DEFAULT_RULES: Final[tuple[Rule, ...]] = (
     # The end of the work itself.
-    Rule(types=("asyncio.CancelledError", "concurrent.futures.CancelledError"), kind=kinds.CANCELLED),
+    Rule(
+        types=("asyncio.CancelledError", "concurrent.futures.CancelledError"),
+        kind=kinds.CANCELLED,
+        text=foreign.why_cancelled,
+    ),
     Rule(types=("starlette.requests.ClientDisconnect", "uvicorn.ClientDisconnected"), kind=kinds.CANCELLED),
     Rule(types=("KeyboardInterrupt", "SystemExit"), kind=kinds.SHUTDOWN),
     Rule(
