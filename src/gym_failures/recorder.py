@@ -127,20 +127,22 @@ class FailureRecorder:
     def summarize(self, span: Span, event: FailureEvent, *, omitted: bool = False) -> None:
         """Say on `span` which failure is its own, and set its status to ERROR unless it was cancelled.
 
-        The status has no description: OpenTelemetry's instrumentation overwrites it, and it could hold secrets.
+        The status has no description: OpenTelemetry's instrumentation overwrites it, and it could hold secrets. With
+        ERROR a span of this package says `error.type` (OpenTelemetry's semantic conventions, "Recording errors").
         """
         if not span.is_recording():
             return
-        attributes: dict[str, str | bool] = {
-            semconv.FAILURE_ID: event.event_id,
-            semconv.FAILURE_KIND: event.failure_kind,
-            semconv.FAILURE_BOUNDARY: event.boundary._value_,
-        }
+        attributes: dict[str, str | bool] = {}
+        if event.failure_kind != kinds.CANCELLED:
+            span.set_status(StatusCode.ERROR)
+            if _is_ours(span):
+                attributes[semconv.ERROR_TYPE] = self._label(event.failure_kind)
+        attributes[semconv.FAILURE_ID] = event.event_id
+        attributes[semconv.FAILURE_KIND] = event.failure_kind
+        attributes[semconv.FAILURE_BOUNDARY] = event.boundary._value_
         if omitted:
             attributes[semconv.FAILURE_OMITTED] = True
         span.set_attributes(attributes)
-        if event.failure_kind != kinds.CANCELLED:
-            span.set_status(StatusCode.ERROR)
 
     def request_failed(self, event: FailureEvent) -> None:
         """Count one request whose own failure is `event`."""
@@ -256,6 +258,11 @@ def say_omitted(span: Span) -> None:
     """Say on a span, where it records, that failures are missing from it."""
     if span.is_recording():
         span.set_attribute(semconv.FAILURE_OMITTED, True)  # noqa: FBT003 - OpenTelemetry's signature
+
+
+def _is_ours(span: Span) -> bool:
+    """Tell whether this package opened a span; only the SDK's own can be asked."""
+    return getattr(getattr(span, "instrumentation_scope", None), "name", None) == semconv.SCOPE
 
 
 def _rollout_of(span: Span | None) -> str | None:

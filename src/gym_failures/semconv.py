@@ -46,6 +46,8 @@ ORIGIN_REMOTE: Final = "remote"
 
 # Attributes of the span, beside FAILURE_ID, FAILURE_KIND and FAILURE_BOUNDARY of its own failure.
 FAILURE_OMITTED: Final = "failure.omitted"
+ERROR_TYPE: Final = "error.type"
+"""The kind of the own failure as it is counted, on spans of ours only: on others it is for who opened them."""
 NEMO_GYM_ROLLOUT_ID: Final = "nemo.gym.rollout.id"
 NEMO_GYM_TASK_INDEX: Final = "nemo.gym.task_index"
 NEMO_GYM_ROLLOUT_INDEX: Final = "nemo.gym.rollout_index"

@@ -70,6 +70,16 @@ def test_a_row_and_its_span_tell_the_same(found, case, own, events, counted):
     assert (came["failures"], came["requests"]) == (counted, 0 if own is None else 1)
 
 
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [("failed", "agent_run_error"), ("given up", "_OTHER"), ("recovered", None), ("left", None)],
+)
+def test_the_span_of_a_failed_rollout_says_the_type_of_its_error(found, case, expected):
+    """A span that is ERROR has `error.type`, the kind by the name it counts under, and any other has none."""
+    (span,) = found[case]["spans"]
+    assert span["attributes"].get("error.type") == expected
+
+
 def test_a_rollout_that_goes_well_has_a_span_and_no_key(found):
     """Nothing is told where nothing failed."""
     came = found["well"]

@@ -14,7 +14,7 @@ from gym_failures.errors import FailureError
 from gym_failures.kinds import FailureBoundary, FailureStage
 from gym_failures.log import FailureLog
 from gym_failures.recorder import FailureRecorder
-from gym_failures.recording import record_failure
+from gym_failures.recording import observe, record_failure
 from gym_failures.records import FailureEvent, SdkErrorDetails
 from gym_failures.testing import Telemetry
 
@@ -212,6 +212,36 @@ def test_summary_is_three_attributes_and_a_status_without_description(telemetry:
     }
     assert work.status.status_code is StatusCode.ERROR
     assert work.status.description is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("provider_unavailable", "provider_unavailable"),
+        ("tools:odd", "tools:odd"),
+        ("odd", "_OTHER"),
+        ("cancelled", None),
+    ],
+)
+def test_an_error_of_our_own_span_has_a_type(telemetry: Telemetry, kind: str, expected: str | None) -> None:
+    """A span that `observe` opens and that ends as ERROR says `error.type`, the kind by the name it counts under."""
+    with pytest.raises(FailureError), observe("agent", span_name="ours"):
+        raise FailureError(kind, boundary="agent")
+    attributes_of_ours = telemetry.named("ours").attributes or {}
+    assert attributes_of_ours["failure.kind"] == kind
+    assert attributes_of_ours.get("error.type") == expected
+
+
+def test_the_log_of_our_own_span_gives_it_a_type_and_no_other(telemetry: Telemetry) -> None:
+    """A log says `error.type` on its span where that is of this package, and nothing of it on another's span."""
+    ours = telemetry.recorder.tracer.start_span("ours")
+    theirs = telemetry.tracer_provider.get_tracer("theirs").start_span("theirs")
+    for span in (ours, theirs):
+        FailureLog("agent", span=span, recorder=telemetry.recorder).settle(ValueError("x"))
+        span.end()
+    assert (telemetry.named("ours").attributes or {})["error.type"] == "agent_run_error"
+    assert (telemetry.named("theirs").attributes or {})["failure.kind"] == "agent_run_error"
+    assert "error.type" not in (telemetry.named("theirs").attributes or {})
 
 
 def test_cancelled_leaves_the_status_alone(telemetry: Telemetry) -> None:
