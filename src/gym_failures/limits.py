@@ -277,6 +277,10 @@ EXPORT_DELAY: Final = 1_000
 """Time until a batch of spans is sent unless OTEL_BSP_SCHEDULE_DELAY says otherwise, in milliseconds; ours, a fifth of
 the SDK's, because a server that is killed takes with it what it has not sent."""
 
+METRICS_DELAY: Final = 15_000
+"""Time between two reports of counts unless OTEL_METRIC_EXPORT_INTERVAL says otherwise, in milliseconds; ours, as often
+as Prometheus usually asks, and a quarter of the SDK's: whoever asks what failed in a run should not wait a minute."""
+
 FLUSH_SECONDS: Final = 0.3
 """Longest wait at the end of a process, for its requests and for a receiver, in seconds; NeMo Gym kills a server one
 second after it has told it to end, and uvicorn takes up to 0.6 of that until it cancels requests."""

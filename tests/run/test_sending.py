@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExportResult
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter, MetricExportResult
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from gym_failures import guard, limits
+from gym_failures.enabling import meters
 from gym_failures.enabling.ending import end
 from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.header import decode_report
@@ -144,6 +146,39 @@ def test_a_client_that_ends_has_sent_everything(tmp_path):
         ended = ran(sys.executable, ROUND_TRIP, env=env)
     assert ended.told()["status"] == 500
     assert "GET" in taken.spans
+
+
+class Noting(MetricExporter):
+    """An exporter that says when it has been given something."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = threading.Event()
+
+    def export(self, *_, **__):
+        """Take note."""
+        self.given.set()
+        return MetricExportResult.SUCCESS
+
+    def force_flush(self, *_, **__):
+        """Nothing waits."""
+        return True
+
+    def shutdown(self, *_, **__):
+        """Nothing is left."""
+
+
+def test_counts_are_sent_as_often_as_the_variable_says(monkeypatch):
+    """Counts are sent every 15 s, which a variable of OpenTelemetry's changes."""
+    monkeypatch.setattr(limits, "METRICS_DELAY", 1)
+    hour = str(3_600_000)
+    for said, waited in (("", 60.0), (hour, 0.1)):
+        monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", said)
+        noting = Noting()
+        provider = MeterProvider([meters._reader(noting)], shutdown_on_exit=False)
+        provider.get_meter("t").create_counter("n").add(1)
+        assert noting.given.wait(waited) is (said != hour)
+        provider.shutdown()
 
 
 def test_a_collector_that_is_away_changes_nothing(tmp_path):
