@@ -2,8 +2,10 @@
 
 import json
 import logging
+import tracemalloc
 
 import pytest
+from opentelemetry import metrics
 from opentelemetry.sdk.trace import SpanLimits
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import INVALID_SPAN_CONTEXT, NonRecordingSpan, StatusCode
@@ -96,6 +98,23 @@ def test_ten_thousand_unregistered_kinds_make_one_series(telemetry: Telemetry) -
     ((series, count),) = telemetry.counts().items()
     assert dict(series)["failure.kind"] == "_OTHER"
     assert count == 10_001
+
+
+def test_kinds_that_are_not_counted_by_name_keep_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the recorder remembers does not grow with names that count under `_OTHER`: a peer may make up any number."""
+    monkeypatch.setattr("gym_failures.limits.NAMESPACED_KINDS_COUNTED", 2)
+    of_ours = FailureRecorder(Config(log_lines="never"), meter_provider=metrics.NoOpMeterProvider())
+    events = [event(failure_kind=f"{name}_{number}") for number in range(1_000) for name in ("odd", "server:odd")]
+    for one in events[:10]:
+        of_ours.write(one)
+    tracemalloc.start()
+    try:
+        for one in events[10:]:
+            of_ours.write(one)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown / len(events) < 50, "not even a key of a name is kept"
 
 
 def test_namespaced_kinds_count_by_name_up_to_the_cap(telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch) -> None:
