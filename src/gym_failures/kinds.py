@@ -3,8 +3,8 @@
 A kind says what went wrong and nothing more: not whether to retry, not whether a result counts, not what to tell a
 person. That keeps the names few, so they are safe as a metric label or a span dimension.
 
-The names are NeMo Gym's own, all that its documentation has in `nemo_gym.core.failure_kinds`. Its release 0.7.0 has them
-in `nemo_gym.failure_kinds`, but for `environment_server_failed` and `protocol_violation`.
+The names are NeMo Gym's own, all that its documentation has in `nemo_gym.core.failure_kinds`. Its release 0.7.0 has
+them in `nemo_gym.failure_kinds`, but for `environment_server_failed` and `protocol_violation`.
 
 This module imports only the standard library, so that tools can read the vocabulary where neither pydantic nor
 OpenTelemetry is installed.
