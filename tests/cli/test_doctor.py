@@ -12,6 +12,7 @@ from gym_failures.cli.checkup.finding import Level
 from gym_failures.cli.checkup.packages import packages
 from gym_failures.cli.checkup.whole import checkup
 from gym_failures.records import FailureEvent
+from tests.cli.receiving import receiving
 
 FREE = "http://127.0.0.1:1"
 """An address at which nobody listens."""
@@ -20,11 +21,17 @@ GROUP = "http://224.0.0.1"
 
 
 @pytest.fixture
-def listening(monkeypatch):
-    """Give the URL of something that takes connections, and the time that this may take on a busy machine."""
+def receiver(monkeypatch):
+    """Give what takes spans and counts, and the time that this may take on a busy machine."""
     monkeypatch.setattr(limits, "DOCTOR_SECONDS", 30.0)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+    with receiving() as running:
+        yield running
+
+
+@pytest.fixture
+def listening(receiver):
+    """Give its URL."""
+    return receiver.url
 
 
 def found(**environ):
@@ -193,6 +200,39 @@ CASES = {
 def test_findings(listening, environ, findings):
     """Each thing that loses failures is found, and named by its variable with what to do; nothing else is."""
     assert found(**{"OTEL_EXPORTER_OTLP_ENDPOINT": listening, **environ}) == findings
+
+
+NOT_FOUND, DENIED, FINE = (404, b""), (401, b""), (200, b"")
+JAEGER = {"OTEL_METRICS_EXPORTER": ["warning"]}
+
+ANSWERS = {
+    "a Jaeger alone": ("OTEL_EXPORTER_OTLP_ENDPOINT", "", [FINE, NOT_FOUND], JAEGER),
+    "no place for spans": ("OTEL_EXPORTER_OTLP_ENDPOINT", "", [NOT_FOUND, FINE], {"OTEL_TRACES_EXPORTER": ["problem"]}),
+    "a wrong path": (
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "/spans",
+        [NOT_FOUND],
+        {"OTEL_METRICS_EXPORTER": ["warning"], "OTEL_TRACES_EXPORTER": ["problem"]},
+    ),
+    "who asks has to say who they are": ("OTEL_EXPORTER_OTLP_ENDPOINT", "", [DENIED, DENIED], {}),
+}
+
+
+@pytest.mark.parametrize(("variable", "path", "answers", "findings"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_receiver_does_not_take(receiver, variable, path, answers, findings):
+    """Whoever listens is sent nothing at all, once for spans and once for counts, and says where they are not taken."""
+    receiver.answers.extend(answers)
+    assert found(**{variable: receiver.url + path}) == findings
+    asked = [asked for asked, _, _ in receiver.requests]
+    assert asked == ([path] if path else ["/v1/traces", "/v1/metrics"])
+    assert {body for _, _, body in receiver.requests} == {b""}
+
+
+def test_a_receiver_that_says_nothing(monkeypatch):
+    """Who takes connections and answers nothing is waited for no longer than a moment, and nothing is said of it."""
+    monkeypatch.setattr(limits, "DOCTOR_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        assert found(OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{silent.getsockname()[1]}") == {}
 
 
 def test_who_is_believed_by_name():

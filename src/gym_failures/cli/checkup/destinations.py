@@ -1,8 +1,12 @@
 """Where spans and counts go, and whether anybody takes them there."""
 
+import http.client
 import os
 import socket
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,7 +33,7 @@ def missing_exporters(environ: Mapping[str, str]) -> Iterator[Finding]:
 
 def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield where each signal goes, what of that is not installed, and which receivers do not answer."""
-    asked: set[tuple[str, int]] = set()
+    listens: dict[tuple[str, int], bool] = {}
     for signal, what in _SIGNALS.items():
         names = chosen(signal, environ)
         if names is None:
@@ -43,7 +47,7 @@ def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
             if missing is not None:
                 yield missing
             elif name.startswith("otlp") and "file" not in name:
-                yield from _receiver(signal, environ, asked)
+                yield from _receiver(signal, environ, listens)
             else:
                 yield ok(f"OTEL_{signal.upper()}_EXPORTER", f"{what} go to {name}")
 
@@ -77,7 +81,7 @@ def _nowhere(signal: str, environ: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _receiver(signal: str, environ: Mapping[str, str], asked: set[tuple[str, int]]) -> Iterator[Finding]:
+def _receiver(signal: str, environ: Mapping[str, str], listens: dict[tuple[str, int], bool]) -> Iterator[Finding]:
     protocol = "grpc" if exporter_name("otlp", signal, environ).endswith("grpc") else "http"
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     variable = next((one for one in variables if environ.get(one, "").strip()), variables[1])
@@ -94,17 +98,41 @@ def _receiver(signal: str, environ: Mapping[str, str], asked: set[tuple[str, int
             f"has port {port}, which usually takes OTLP over {other}, and this speaks {protocol}",
             f"use port {_PORTS[protocol]}, or set OTEL_EXPORTER_OTLP_PROTOCOL",
         )
-    if place in asked:
-        return
-    asked.add(place)
+    if place not in listens:
+        try:
+            with socket.create_connection(place, timeout=limits.DOCTOR_SECONDS):
+                yield ok(variable, f"somebody listens at {host} port {port}")
+            listens[place] = True
+        except OSError as error:
+            why = error.strerror or str(error)
+            yield problem(
+                variable, f"nobody can be reached at {host} port {port}: {why}", "start a Collector or Jaeger there"
+            )
+            listens[place] = False
+    if protocol == "http" and listens[place]:
+        whole = url if signal.upper() in variable else f"{url.rstrip('/')}/v1/{signal}"
+        if _answer(whole) == HTTPStatus.NOT_FOUND:
+            yield _refused(signal, whole)
+
+
+def _refused(signal: str, url: str) -> Finding:
+    if signal == "metrics":
+        fix = "set OTEL_METRICS_EXPORTER=none, as for a Jaeger alone, or name a Collector"
+        return warning("OTEL_METRICS_EXPORTER", f"counts are not taken at {url}", fix)
+    return problem("OTEL_TRACES_EXPORTER", f"spans are not taken at {url}", "name what takes OTLP over HTTP")
+
+
+def _answer(url: str) -> int | None:
+    """Return the status with which a request to take nothing is answered; None where there is no answer."""
+    request = urllib.request.Request(url, b"", {"Content-Type": "application/x-protobuf"})  # noqa: S310 - http
     try:
-        with socket.create_connection(place, timeout=limits.DOCTOR_SECONDS):
-            yield ok(variable, f"somebody listens at {host} port {port}")
-    except OSError as error:
-        why = error.strerror or str(error)
-        yield problem(
-            variable, f"nobody can be reached at {host} port {port}: {why}", "start a Collector or Jaeger there"
-        )
+        with urllib.request.urlopen(request, timeout=limits.DOCTOR_SECONDS) as answer:  # noqa: S310 - as above
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        error.close()
+        return error.code
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
 
 
 def _place(url: str, protocol: str) -> tuple[str, int] | None:

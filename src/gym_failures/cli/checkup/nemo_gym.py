@@ -29,7 +29,7 @@ def nemo_gym(environ: Mapping[str, str]) -> Iterator[Finding]:
         says = f"NeMo Gym's own telemetry is off all the same, without a word: there is no {without}"
         yield warning(said, says, "put `gym-failures run --` before the command: that traces without it")
     else:
-        yield ok(said, "NeMo Gym's own telemetry is on; its provider and its names are used")
+        yield ok(said, "NeMo Gym's own telemetry is on; its TracerProvider and its names are used")
 
 
 def _has(module: str, name: str) -> bool:
