@@ -327,6 +327,18 @@ def test_a_file_name_is_no_more_than_text(command, tmp_path):
     assert r"\x1b[2J[red].jsonl" in errors
 
 
+def test_the_end_says_how_many_were_cancelled(command, write):
+    """Who sees a long list learns in its last line how much of it was given up, which tells of no cause."""
+    given_up = [
+        server(
+            number, None, told(failure("c", kind="cancelled")), own="c", rollout=f"r{number}", trace=f"{number:032x}"
+        )
+        for number in (3, 4)
+    ]
+    failing = server(5, None, told(failure("f")), own="f", rollout="r5", trace="5" * 32)
+    assert command("show", write(*given_up, failing)).output.endswith("\n3 rollouts failed, 2 of them cancelled\n")
+
+
 def test_a_span_alone_is_nothing(command, write):
     """A file of spans without failures shows none."""
     assert command("show", write(span(1))) == (0, "0 rollouts failed\n", "")

@@ -1,6 +1,7 @@
 """`gym-failures show`: a tree for each rollout that failed."""
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from gym_failures.cli.follow import follow
 from gym_failures.cli.jaeger import Url
 from gym_failures.cli.terminal import write
 from gym_failures.cli.tree import tree_of
+from gym_failures.kinds import CANCELLED
 from gym_failures.reading import RebuiltReport, StoredReports
 
 
@@ -107,10 +109,10 @@ def _follow(
 ) -> tuple[int, int]:
     """Print what is chosen as it appears, and in the end how many; return how many failed, and what was skipped."""
     console = out()
-    failed: dict[tuple[str | None, str], bool] = {}
+    outcomes: dict[tuple[str | None, str], _Outcome] = {}
 
     def print_one(report: RebuiltReport) -> None:
-        failed[report.key, report.trace_id] = report.failed  # it comes again when it has changed
+        outcomes[report.key, report.trace_id] = _Outcome.of(report)  # it comes again when it has changed
         if not (report.failed or recovered):
             return
         if output is Format.JSONL:
@@ -120,13 +122,13 @@ def _follow(
             console.print()
 
     def forget(report: RebuiltReport) -> None:
-        failed.pop((report.key, report.trace_id), None)
+        outcomes.pop((report.key, report.trace_id), None)
 
     skips = follow(files, unit, choice, quiet=quiet, show=print_one, gone=forget)
-    number = sum(failed.values())
+    counts = Counter(outcomes.values())
     if output is Format.TEXT:
-        _print_summary(console, number, len(failed) - number, unit, recovered=recovered)
-    return number, skips
+        _print_summary(console, counts, unit, recovered=recovered)
+    return _failed(counts), skips
 
 
 def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, *, recovered: bool) -> int:
@@ -134,19 +136,41 @@ def print_trees(console: Console, reports: Iterable[RebuiltReport], unit: Unit, 
 
     Returns how many failed.
     """
-    failed = fine = 0
+    counts: Counter[_Outcome] = Counter()
     for report in reports:
-        failed += report.failed
-        fine += not report.failed
+        counts[_Outcome.of(report)] += 1
         if report.failed or recovered:
             console.print(tree_of(report, unit.value))
             console.print()
-    _print_summary(console, failed, fine, unit, recovered=recovered)
-    return failed
+    _print_summary(console, counts, unit, recovered=recovered)
+    return _failed(counts)
 
 
-def _print_summary(console: Console, failed: int, fine: int, unit: Unit, *, recovered: bool) -> None:
+class _Outcome(enum.Enum):
+    """How what is shown ended."""
+
+    FINE = enum.auto()
+    FAILED = enum.auto()
+    CANCELLED = enum.auto()
+    """It was given up, which seldom tells why: NeMo Gym gives up all others when one rollout ends its collection."""
+
+    @classmethod
+    def of(cls, report: RebuiltReport) -> "_Outcome":
+        """Return that of a report."""
+        if not report.failed:
+            return cls.FINE
+        return cls.CANCELLED if any(own.failure_kind == CANCELLED for own in report.chain[:1]) else cls.FAILED
+
+
+def _failed(counts: Counter[_Outcome]) -> int:
+    return counts[_Outcome.FAILED] + counts[_Outcome.CANCELLED]
+
+
+def _print_summary(console: Console, counts: Counter[_Outcome], unit: Unit, *, recovered: bool) -> None:
+    failed, cancelled, fine = _failed(counts), counts[_Outcome.CANCELLED], counts[_Outcome.FINE]
     summary = f"{failed} {unit.value}{'' if failed == 1 else 's'} failed"
+    if cancelled:
+        summary += f", {cancelled} of them cancelled"
     if fine:
         summary += f", {fine} recovered" + ("" if recovered else " (--all shows them)")
     console.print(summary, style="bold")
