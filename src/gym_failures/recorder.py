@@ -293,8 +293,8 @@ def default_recorder() -> FailureRecorder:
 def set_default_recorder(recorder: FailureRecorder | None) -> FailureRecorder | None:
     """Make `recorder` the one that is used where none is named, and return the one before.
 
-    What this package counts of itself, such as what it had to drop, goes to its provider of meters too. None lets the
-    next use read the environment again, and takes the global provider.
+    What this package counts of itself, such as what it had to drop, goes to its MeterProvider too. None lets the next
+    use read the environment again, and takes the global providers.
     """
     global _default
     before, _default = _default, recorder

@@ -56,7 +56,7 @@ def test_what_another_process_reported_stays_that() -> None:
 
 
 def test_what_the_package_says_of_itself_is_counted_too() -> None:
-    """Refused headers and the like go to the provider of the recorder in force, and to no other afterwards."""
+    """Refused headers and the like go to the MeterProvider of the recorder in force, and to no other afterwards."""
     with Telemetry() as outer, Telemetry() as telemetry:
         assert decode_report("junk") is None
         assert (telemetry.count(semconv.METRIC_DECODE_ERRORS), outer.count(semconv.METRIC_DECODE_ERRORS)) == (1, 0)

@@ -37,7 +37,7 @@ def enable(
     that of the type. `config` None reads GYM_FAILURES_*, and raises ConfigError for a value that cannot be used.
 
     OpenTelemetry's SDK is set up just before the first request, by its own variables, unless the program has set a
-    provider by then, or nemo-lens has: theirs is used. Without an endpoint spans go to files in `config.traces`.
+    TracerProvider by then, or nemo-lens has: theirs is used. Without an endpoint spans go to files in `config.traces`.
     Raises MissingExtraError without the extra `gym`.
     """
     chosen = Config.from_env() if config is None else config

@@ -16,9 +16,9 @@ from gym_failures.guard import warn_once
 
 
 def set_up(resource: Resource, answers: Answers) -> Callable[[], object] | None:
-    """Make the provider of metrics of this process and make it global; returns what sends the rest of them.
+    """Make the MeterProvider of this process and make it global; returns what sends the rest of its metrics.
 
-    None where no exporter can be made, or the process has a provider of its own.
+    None where no exporter can be made, or the process has a MeterProvider of its own.
     """
     readers = [_reader(answers.watch(one)) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
     if not readers or _has_meters():
@@ -40,8 +40,8 @@ def _delay() -> float | None:
 
 
 def _has_meters() -> bool:
-    """Tell whether somebody has set a provider of metrics; the one that stands for none has no public name."""
+    """Tell whether somebody has set a MeterProvider; the one that stands for none has no public name."""
     if type(metrics.get_meter_provider()).__name__ == "_ProxyMeterProvider":
         return False
-    warn_once("meters", "this process has a provider of metrics of its own: OTEL_METRICS_EXPORTER is left to it")
+    warn_once("meters", "this process has a MeterProvider of its own: OTEL_METRICS_EXPORTER is left to it")
     return True

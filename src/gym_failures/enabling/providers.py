@@ -27,7 +27,7 @@ _RUN_IDS: Final = ("NEMO_GYM_OTEL_RUN_ID", "NEMO_LENS_RUN_ID", "SLURM_JOB_ID", R
 
 
 def somebody_has() -> bool:
-    """Tell whether this process has a provider of spans already, or is to have none."""
+    """Tell whether this process has a TracerProvider already, or is to have none."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return True
     return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)

@@ -1,6 +1,6 @@
 """A program in which exceptions leave all that OpenTelemetry can stand around, and that prints what came out as JSON.
 
-Its argument is the text of the exceptions; without one they have no text at all. PROVIDER=own sets a provider of spans.
+Its argument is the text of the exceptions; without one they have no text at all. PROVIDER=own sets a TracerProvider.
 """
 
 import asyncio

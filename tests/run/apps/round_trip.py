@@ -1,6 +1,6 @@
 """A program that serves an app and calls it, and prints as JSON what came back and what it has imported by then.
 
-LIFESPAN=off serves without the app's lifespan. PROVIDER=own sets a provider of spans in it.
+LIFESPAN=off serves without the app's lifespan. PROVIDER=own sets a TracerProvider in it.
 """
 
 import asyncio
