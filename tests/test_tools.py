@@ -8,6 +8,10 @@ import pytest
 from tools.matrix import JOBS
 from tools.pythons import find_python
 
+ROOT = Path(__file__).parents[1]
+CONTRIBUTING = ROOT / "CONTRIBUTING.md"
+PACKAGE = ROOT / "src" / "gym_failures"
+
 
 def program(path, script):
     """Write an executable shell script at `path`."""
@@ -53,7 +57,19 @@ def test_no_interpreter_is_a_clear_error():
 
 def test_every_job_of_the_matrix_is_explained():
     """The table of jobs that contributors read has each job of the matrix, in its order, with its Python."""
-    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    page = CONTRIBUTING.read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\S+)` \| (3\.\d+) \|", page, re.MULTILINE) == [
         (name, job.python) for name, job in JOBS.items()
     ]
+
+
+def test_every_module_has_its_place_on_the_page_for_contributors():
+    """The table of where a change belongs names each module of the package once, and nothing that is not there."""
+    page = CONTRIBUTING.read_text(encoding="utf-8")
+    table = page.partition("\n## Where a change belongs\n")[2].partition("\n## ")[0].partition("| --- |")[2]
+    named = re.findall(r"`([^`]+)`", table)
+    parts = [name for name in named if "/" in name]  # of a package that is named too
+    modules = [path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()]
+    assert sorted(set(named) - set(parts)) == sorted(set(modules) - {"__init__"})
+    assert len(named) == len(set(named))
+    assert [part for part in parts if not (PACKAGE / part).exists()] == []
