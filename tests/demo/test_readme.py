@@ -109,16 +109,16 @@ def test_lines_to_type(line):
         assert re.search(rf"^{target[1]}:.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     elif command := re.match(r"gym-failures (\w+)\b", line):
         assert command[1] in {registered.name for registered in app().registered_commands}
-    elif line != "pip install -U pip":
-        (extra,) = re.fullmatch(r"pip install '\.\[(\w+)\]'", line).groups()
+    elif line != "python -m pip install -U pip":
+        (extra,) = re.fullmatch(r"python -m pip install '\.\[(\w+)\]'", line).groups()
         assert extra in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 def test_pip_is_renewed_before_it_installs():
     """An old pip finds no versions that fit together, so a line that renews it stands before each that installs."""
-    installs = [number for number, line in enumerate(TYPED) if line.startswith("pip install '")]
+    installs = [number for number, line in enumerate(TYPED) if line.startswith("python -m pip install '")]
     assert installs
-    assert {TYPED[number - 1] for number in installs} == {"pip install -U pip"}
+    assert {TYPED[number - 1] for number in installs} == {"python -m pip install -U pip"}
 
 
 @pytest.mark.parametrize("target", sorted(set(re.findall(r"\]\(([^)#]+)", README))))
