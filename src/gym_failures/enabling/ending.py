@@ -26,7 +26,7 @@ async def end(flush: Flush, is_open: Callable[[], bool]) -> None:
     await _while(lambda: is_open() and time.monotonic() < begun + limits.FLUSH_REQUESTS_SECONDS)
     # In a thread of its own: those of the loop may all be held by requests.
     sending = started(partial(flush, time.monotonic() - begun))
-    await _while(sending.is_alive)
+    await _while(lambda: not sending.is_set())
 
 
 async def _while(so: Callable[[], bool]) -> None:

@@ -83,10 +83,8 @@ class Flush:
         if patience <= 0:
             return False
         # The SDK's own flush takes as long as the exporter likes to try again, which can be 30 seconds.
-        threads = [started(part) for part in self._parts]
-        for thread in threads:
-            thread.join(max(0, begun + patience - self._clock()))
-        return not any(thread.is_alive() for thread in threads)
+        ends = [started(part) for part in self._parts]
+        return all(end.wait(max(0, begun + patience - self._clock())) for end in ends)
 
     def _patience(self) -> float:
         if self._answers or (self._receivers and self._somebody_listens()):
@@ -97,7 +95,7 @@ class Flush:
         found: list[bool] = []
         # In a thread, because nothing bounds how long a name takes to be looked up.
         looking = started(lambda: found.append(any(map(_listens, self._receivers))))
-        looking.join(limits.FLUSH_UNANSWERED_SECONDS)
+        looking.wait(limits.FLUSH_UNANSWERED_SECONDS)
         return found == [True]
 
 
@@ -109,13 +107,19 @@ def _listens(receiver: Address) -> bool:
     return True
 
 
-def started(part: Callable[[], object]) -> threading.Thread:
-    """Do `part` in a thread that holds up no exit, and return that."""
+def started(part: Callable[[], object]) -> threading.Event:
+    """Do `part` in a thread that holds up no exit, and return what is set when it is done."""
+    done = threading.Event()
 
     def guarded() -> None:
-        with _GUARD:
-            part()
+        try:
+            with _GUARD:
+                part()
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=guarded, daemon=True)
-    thread.start()
-    return thread
+    try:
+        threading.Thread(target=guarded, daemon=True).start()
+    except RuntimeError:  # Python 3.12.0 to 3.12.2 start none in an exit handler (cpython#113964)
+        guarded()
+    return done
