@@ -116,6 +116,47 @@ def test_a_family_of_other_versions_is_not_completed(tmp_path, environment_witho
     assert line.endswith(": pydantic is not installed here")
 
 
+def test_a_pydantic_that_is_too_old_is_told_of(tmp_path, environment_without):
+    """Beside a server's own pydantic of version 1 nothing is borrowed in part; one line says so, and the program runs."""
+    python = environment_without(*OURS, "pydantic", "fastapi")
+    (site,) = tmp_path.glob("environment/lib/python*/site-packages")
+    (site / "pydantic.py").write_text("VERSION = '1.10.27'\n")
+    altered(tmp_path, distribution="pydantic", version="1.10.27")
+    ended = ran(python, "-c", "import aiohttp, pydantic; print(pydantic.VERSION)", env=hooked(tmp_path))
+    assert ended.output == "1.10.27\n"
+    (line,) = ended.errors.splitlines()
+    assert line.startswith("gym-failures: not active in process ")
+    assert line.endswith(": pydantic is too old here")
+
+
+UNHEARD = {
+    "nobody reads it": "import os; r, w = os.pipe(); os.dup2(w, 2); os.close(r); os.close(w)",
+    "it is full": "import os; os.dup2(os.open('/dev/full', os.O_WRONLY), 2)",
+    "the program has closed it": "import sys; sys.stderr.close()",
+    "it is closed": "import os; os.close(2)",
+    "there is none": "import sys; sys.stderr = None",
+    "it breaks": "import sys; sys.stderr = object()",
+}
+"""What programs do to their standard error."""
+
+
+def test_what_cannot_be_said_is_not_said(tmp_path, environment_without):
+    """Where standard error takes nothing, a server that borrows nothing runs as it does without `run`."""
+    python = environment_without(*OURS)
+    env = {**hooked(tmp_path), lending.VARIABLE: "cpython-27-nowhere:/nowhere"}
+    for done in UNHEARD.values():
+        program = f"{done}\nimport aiohttp; print('ran', flush=True)"
+        ended, alone = (ran(python, "-c", program, env=one) for one in (env, {**env, "PYTHONPATH": ""}))
+        assert (ended.status, ended.output) == (alone.status, "ran\n"), done
+    told = ran(
+        python,
+        "-c",
+        "import io, sys; sys.stderr = io.StringIO(); import aiohttp; print(sys.stderr.getvalue())",
+        env=env,
+    )
+    assert told.output.startswith("gym-failures: not active in process ")
+
+
 API_ONLY = ("opentelemetry_exporter", "opentelemetry_instrumentation", "opentelemetry_proto", "opentelemetry_sdk")
 
 

@@ -24,7 +24,7 @@ _NEEDED = (
     "opentelemetry.instrumentation.aiohttp_client",
     "opentelemetry.instrumentation.fastapi",
     "opentelemetry.sdk",
-    "pydantic",
+    "pydantic_core",  # which a pydantic that is too old does not have
     "wrapt",
 )
 """What a process is traced with."""
@@ -61,7 +61,9 @@ def begin() -> None:
         missing = f"{error.name or error} is not installed here"
     except Exception as error:  # noqa: BLE001 - the program must run on
         missing = f"{type(error).__name__}: {error}"
-    print(f"gym-failures: not active in process {os.getpid()}: {missing}", file=sys.stderr)
+    from gym_failures_saying import say  # type: ignore[import-not-found]  # beside this file
+
+    say(f"not active in process {os.getpid()}: {missing}")
 
 
 def _missing() -> "str | None":
@@ -74,7 +76,9 @@ def _missing() -> "str | None":
     if reason is not None and not _is_here("gym_failures"):
         return f"it is not installed here, and {reason}"
     # Of a family that does not fit nothing is lent, and records are not made before the first request.
-    return None if _is_here("pydantic") else "pydantic is not installed here"
+    if _is_here("pydantic_core"):
+        return None
+    return "pydantic is too old here" if _is_here("pydantic") else "pydantic is not installed here"
 
 
 def _is_here(name: str) -> bool:

@@ -103,7 +103,9 @@ class Lent:
         if name in {"opentelemetry.instrumentation", "opentelemetry.sdk"} and "" not in self._refused:
             self._refused[""] = "said"
             why = self._refused["opentelemetry"]
-            print(f"gym-failures: process {os.getpid()} gets no {name} lent: {why}", file=sys.stderr)
+            from gym_failures_saying import say  # type: ignore[import-not-found]  # beside this file
+
+            say(f"process {os.getpid()} gets no {name} lent: {why}")
 
     def find_distributions(self, context: "DistributionFinder.Context") -> "Iterator[Distribution]":
         """Yield what `importlib.metadata` is to know of: OpenTelemetry finds its context and propagators by that."""

@@ -13,7 +13,9 @@ def _begin() -> None:
 
         gym_failures_hook.install()
     except Exception as error:  # noqa: BLE001 - the program must start
-        print(f"gym-failures: not active in this process: {type(error).__name__}", file=sys.stderr)
+        from gym_failures_saying import say  # type: ignore[import-not-found]  # beside this file
+
+        say(f"not active in this process: {type(error).__name__}")
 
 
 def _hand_over() -> None:
