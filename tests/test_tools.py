@@ -1,6 +1,7 @@
 """The gate's own tools: they must not be fooled by the machine that they run on."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ def test_every_job_of_the_matrix_is_explained():
     assert re.findall(r"^\| `(\S+)` \| (3\.\d+) \|", page, re.MULTILINE) == [
         (name, job.python) for name, job in JOBS.items()
     ]
+
+
+def test_the_pythons_of_the_matrix_are_those_that_the_package_claims():
+    """A classifier names a version of Python if and only if a job of the matrix runs on it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    claimed = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert claimed == sorted({job.python for job in JOBS.values()})
 
 
 def test_every_module_has_its_place_on_the_page_for_contributors():

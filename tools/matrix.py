@@ -33,7 +33,7 @@ class Job:
     instead: tuple[tuple[str, str], ...] = ()
     """Versions to take in place of others in the pins."""
     folders: tuple[str, ...] = ()
-    """Folders of tests to run; none: all that can be run."""
+    """Tests to run; none: all that can be run."""
 
     def pins(self) -> str:
         """Return the pins of this job, as text of a constraints file."""
@@ -46,13 +46,14 @@ class Job:
 JOBS = {
     "core": Job("3.11", "constraints.txt", frozenset()),
     "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - NEWEST_ONLY),
-    # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app.
+    # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app. And early versions of Python 3.12
+    # start no thread while they exit, which is when clients send the last spans.
     "otel-0.55b0": Job(
-        "3.11",
+        "3.12",
         "constraints-oldest.txt",
         EXTRAS - NEWEST_ONLY,
         instead=(("0.54b1", "0.55b0"), ("1.33.1", "1.34.0")),
-        folders=("tests/clients", "tests/servers"),
+        folders=("tests/clients", "tests/run/test_sending.py", "tests/sdk", "tests/servers"),
     ),
     "newest": Job("3.13", "constraints.txt", EXTRAS),
 }
