@@ -46,8 +46,8 @@ class Job:
 JOBS = {
     "core": Job("3.11", "constraints.txt", frozenset()),
     "oldest": Job("3.11", "constraints-oldest.txt", EXTRAS - NEWEST_ONLY),
-    # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app. And early versions of Python 3.12
-    # start no thread while they exit, which is when clients send the last spans.
+    # In 0.55b0 OpenTelemetry's middleware moved to another place in the stack of an app. And early versions of Python
+    # 3.12 start no thread while they exit, which is when clients send the last spans.
     "otel-0.55b0": Job(
         "3.12",
         "constraints-oldest.txt",
