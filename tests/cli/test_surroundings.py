@@ -114,6 +114,17 @@ def test_a_full_disk_is_said(write, arguments):
     assert (done.returncode, done.stderr) == (5, "gym-failures: the output: No space left on device\n")
 
 
+def test_a_full_disk_is_said_of_rows(write, tmp_path):
+    """So it is where rows are written while others are still read: no folder of temporary files is blamed."""
+    rows = tmp_path / "rollouts.jsonl"
+    rows.write_text('{"_ng_task_index": 3, "_ng_rollout_index": 1}\n')
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [COMMAND, "rows", rows, write(FAILED)], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (5, "gym-failures: the output: No space left on device\n")
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_can_complete(shell):
     """The command prints the completion of each usual shell."""

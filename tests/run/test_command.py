@@ -80,6 +80,28 @@ def test_a_command_that_cannot_be_run(tmp_path):
     assert ended.status == exits.NOT_RUN == ran("env", file, env=surroundings()).status
 
 
+def test_an_empty_command():
+    """A text without a letter is no command, which is told in one line."""
+    ended = ran(COMMAND, "run", "--", "", env=surroundings())
+    assert (ended.status, ended.errors) == (exits.NOT_FOUND, "gym-failures: an empty text is no command\n")
+
+
+@pytest.mark.parametrize("traced", ["true", "false"])
+def test_a_command_without_output(tmp_path, traced):
+    """Where standard output is closed the command runs all the same."""
+    env = surroundings(GYM_FAILURES_ENABLED=traced)
+    assert ran("sh", "-c", f"'{COMMAND}' run -- touch '{tmp_path}/ran' >&-", env=env).status == 0
+    assert (tmp_path / "ran").exists()
+
+
+def test_a_folder_that_is_gone(tmp_path):
+    """In a folder that is no longer there the command runs as it does without `run`."""
+    (tmp_path / "gone").mkdir()
+    line = f"rmdir '{tmp_path}/gone' && exec '{COMMAND}' run -- echo ran"
+    ended = ran("sh", "-c", line, env=surroundings(), cwd=tmp_path / "gone")
+    assert (ended.status, ended.output) == (0, "ran\n")
+
+
 def test_a_wrong_configuration_is_told_before_anything_runs():
     """A variable with a value that cannot be used is an error of `run`, not of each process below."""
     ended = ran(COMMAND, "run", "--", "echo", "ran", env=surroundings(GYM_FAILURES_SCRUB="perhaps"))
@@ -124,6 +146,15 @@ def test_what_is_not_installed(enabled, status):
     ended = ran(sys.executable, "-c", LACKING, "run", "--", *command, env=env)
     assert ended.status == status
     assert ("pip install 'gym-failures[gym]'" in ended.errors) is (enabled == "true")
+
+
+def test_without_pydantic():
+    """An environment without pydantic, which reading the command line takes, is named in one line."""
+    code = "import sys; sys.modules['pydantic'] = None\nfrom gym_failures.cli import main; main()"
+    ended = ran(sys.executable, "-c", code, "run", "--", "true", env=surroundings())
+    assert ended.status == exits.USAGE
+    assert ended.errors.startswith("gym-failures: pydantic is not installed")
+    assert len(ended.errors.splitlines()) == 1
 
 
 PATHS = {

@@ -117,7 +117,7 @@ def test_a_family_of_other_versions_is_not_completed(tmp_path, environment_witho
 
 
 def test_a_pydantic_that_is_too_old_is_told_of(tmp_path, environment_without):
-    """Beside a server's own pydantic of version 1 nothing is borrowed in part; one line says so, and the program runs."""
+    """Beside a pydantic of version 1 nothing is borrowed in part; one line says so, and the program runs."""
     python = environment_without(*OURS, "pydantic", "fastapi")
     (site,) = tmp_path.glob("environment/lib/python*/site-packages")
     (site / "pydantic.py").write_text("VERSION = '1.10.27'\n")

@@ -10,7 +10,7 @@ import typer
 
 from gym_failures import __version__
 from gym_failures.cli import exits
-from gym_failures.cli.terminal import NobodyReadsError, plain, write
+from gym_failures.cli.terminal import NobodyReadsError, UnwritableError, plain, tell, write
 from gym_failures.cli.usage import Command
 
 EXAMPLE = "1.eJyrVkpLzMwpLUqNz0xRslJKVNJRSi1LzSspVrKqBvKABEw-OzMPrCIdKBtfVJoXn1pUlF8EVJ-UX5qXklhUCZNUqq2tBQAknR6a"
@@ -146,9 +146,12 @@ def run(command: typer.Typer) -> None:
         command()
     except NobodyReadsError:
         _give_up_output(exits.NOBODY_READS)
+    except UnwritableError as error:
+        tell(f"gym-failures: the output: {error}")
+        _give_up_output(exits.UNWRITABLE)
     except OSError as error:
         where = "the output" if error.filename is None else plain(str(error.filename))
-        print(f"gym-failures: {where}: {error.strerror}", file=sys.stderr)  # noqa: T201 - no colours, whatever broke
+        tell(f"gym-failures: {where}: {error.strerror}")
         _give_up_output(exits.UNWRITABLE)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +11,7 @@ import typer
 
 from gym_failures import startup
 from gym_failures.cli import exits
-from gym_failures.cli.checkup.destinations import missing_exporters
+from gym_failures.cli.checkup.exporting import missing_exporters
 from gym_failures.cli.extras import needs
 from gym_failures.cli.terminal import plain, tell
 from gym_failures.config import Config, ConfigError
@@ -69,10 +68,18 @@ def environment(given: Mapping[str, str], traces: Path) -> dict[str, str]:
     return {
         **given,
         "PYTHONPATH": os.pathsep.join([hook, *others]),
-        "GYM_FAILURES_TRACES": str(traces.absolute()),  # a server's working folder is its own
+        "GYM_FAILURES_TRACES": str(_absolute(traces)),  # a server's working folder is its own
         lending.VARIABLE: lending.offer(_folders()),
         RUN_ID: given.get(RUN_ID) or os.urandom(6).hex(),
     }
+
+
+def _absolute(folder: Path) -> Path:
+    """Return `folder` from the root on; as it is where the folder that this process is in is gone."""
+    try:
+        return folder.absolute()
+    except FileNotFoundError:
+        return folder
 
 
 def _folders() -> list[str]:
@@ -88,7 +95,9 @@ def _become(command: Sequence[str], environ: Mapping[str, str]) -> NoReturn:
     for name in ("SIGPIPE", "SIGXFSZ"):  # Python ignores these, and whoever takes its place would go on with that.
         if hasattr(signal, name):
             signal.signal(getattr(signal, name), signal.SIG_DFL)
-    sys.stdout.flush()
+    if not command[0]:
+        tell("gym-failures: an empty text is no command")
+        raise typer.Exit(exits.NOT_FOUND)
     try:
         os.execvpe(command[0], list(command), environ)  # noqa: S606 - that is what the user has asked for
     except OSError as error:

@@ -14,6 +14,10 @@ class NobodyReadsError(Exception):
     """Whoever read the output stopped; no OSError, of which click would make an exit with the status of a failure."""
 
 
+class UnwritableError(Exception):
+    """The output does not take what is written, such as a full disk; no OSError, which may be one of reading."""
+
+
 def write(text: str) -> None:
     """Write lines for another program to standard output, as they are and at once."""
     never_fail_for_a_character(sys.stdout)
@@ -43,6 +47,8 @@ def write_bytes(data: bytes) -> None:
         sys.stdout.buffer.flush()
     except BrokenPipeError:
         raise NobodyReadsError from None
+    except OSError as error:
+        raise UnwritableError(error.strerror) from None
 
 
 def plain(text: str) -> str:

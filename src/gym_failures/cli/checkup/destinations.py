@@ -8,33 +8,19 @@ import urllib.request
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
 from urllib.parse import urlsplit
 
 from gym_failures import limits
+from gym_failures.cli.checkup.exporting import PORTS, SIGNALS, missing_exporter
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
 from gym_failures.config import Config, ConfigError
-from gym_failures.enabling.exporters import chosen, exporter_name, installed
-
-_PORTS: Final = {"http": 4318, "grpc": 4317}
-"""The usual port of each protocol (opentelemetry-specification, "OpenTelemetry Protocol Exporter")."""
-
-_SIGNALS: Final = {"traces": "spans", "metrics": "counts"}
-
-
-def missing_exporters(environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield which of the exporters that the variables choose are not installed, so that what is for them is lost."""
-    for signal in _SIGNALS:
-        for name in chosen(signal, environ) or ():
-            missing = _missing(signal, name, environ)
-            if missing is not None:
-                yield missing
+from gym_failures.enabling.exporters import chosen, exporter_name
 
 
 def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
     """Yield where each signal goes, what of that is not installed, and which receivers do not answer."""
     listens: dict[tuple[str, int], bool] = {}
-    for signal, what in _SIGNALS.items():
+    for signal, what in SIGNALS.items():
         names = chosen(signal, environ)
         if names is None:
             yield from _nowhere(signal, environ)
@@ -43,21 +29,13 @@ def destinations(environ: Mapping[str, str]) -> Iterator[Finding]:
             finding = problem if signal == "traces" else warning
             yield finding(f"OTEL_{signal.upper()}_EXPORTER", f"is none: {what} go nowhere", "set it to otlp")
         for name in names:
-            missing = _missing(signal, name, environ)
+            missing = missing_exporter(signal, name, environ)
             if missing is not None:
                 yield missing
             elif name.startswith("otlp") and "file" not in name:
                 yield from _receiver(signal, environ, listens)
             else:
                 yield ok(f"OTEL_{signal.upper()}_EXPORTER", f"{what} go to {name}")
-
-
-def _missing(signal: str, name: str, environ: Mapping[str, str]) -> Finding | None:
-    known = exporter_name(name, signal, environ)
-    if installed(known, signal):
-        return None
-    says = f"the exporter {known} is not installed: {_SIGNALS[signal]} do not go there"
-    return problem(f"OTEL_{signal.upper()}_EXPORTER", says, _package(known))
 
 
 def _nowhere(signal: str, environ: Mapping[str, str]) -> Iterator[Finding]:
@@ -85,18 +63,18 @@ def _receiver(signal: str, environ: Mapping[str, str], listens: dict[tuple[str, 
     protocol = "grpc" if exporter_name("otlp", signal, environ).endswith("grpc") else "http"
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
     variable = next((one for one in variables if environ.get(one, "").strip()), variables[1])
-    url = environ.get(variable, "").strip() or f"http://localhost:{_PORTS[protocol]}"
+    url = environ.get(variable, "").strip() or f"http://localhost:{PORTS[protocol]}"
     place = _place(url, protocol)
     if place is None:
-        yield problem(variable, "is no URL", f"set it to one like http://localhost:{_PORTS[protocol]}")
+        yield problem(variable, "is no URL", f"set it to one like http://localhost:{PORTS[protocol]}")
         return
     host, port = place
     other = {"http": "grpc", "grpc": "http"}[protocol]
-    if port == _PORTS[other]:
+    if port == PORTS[other]:
         yield warning(
             variable,
             f"has port {port}, which usually takes OTLP over {other}, and this speaks {protocol}",
-            f"use port {_PORTS[protocol]}, or set OTEL_EXPORTER_OTLP_PROTOCOL",
+            f"use port {PORTS[protocol]}, or set OTEL_EXPORTER_OTLP_PROTOCOL",
         )
     if place not in listens:
         try:
@@ -139,19 +117,9 @@ def _place(url: str, protocol: str) -> tuple[str, int] | None:
     """Return the host and the port of an endpoint; None for what is none."""
     try:
         parts = urlsplit(url if "//" in url else f"//{url}")
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, _PORTS[protocol])
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, PORTS[protocol])
     except ValueError:
         return None
     if not parts.hostname or (protocol == "http" and parts.scheme not in {"http", "https"}):
         return None
     return parts.hostname, port
-
-
-def _package(exporter: str) -> str:
-    if exporter == "otlp_json_file":
-        return "pip install 'gym-failures[file]'"
-    if exporter == "otlp_proto_http":
-        return "pip install 'gym-failures[otlp]'"
-    if exporter == "otlp_proto_grpc":
-        return f"pip install opentelemetry-exporter-otlp-proto-grpc, or send OTLP over HTTP, to port {_PORTS['http']}"
-    return f"install the package that brings {exporter}, such as opentelemetry-exporter-{exporter.replace('_', '-')}"
