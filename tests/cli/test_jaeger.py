@@ -19,7 +19,7 @@ def test_show_of_a_jaeger(command):
     with served(ONE, TWO, OLD) as store:
         ended = command("show", "--jaeger", store.url)
     assert (ended.status, ended.errors) == (0, "")
-    assert ended.output.endswith("\n2 rollouts failed\n")
+    assert ended.output.endswith("\n2 rollouts failed, 1 of them cancelled\n")
 
 
 def test_files_and_a_jaeger_together(command, write):
