@@ -32,7 +32,7 @@ def test_show_of_a_jaeger():
     with served(*traces()) as store:
         done = run("show", "--jaeger", store.url)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("\n2 rollouts failed\n")
+    assert done.stdout.endswith("\n2 rollouts failed, 1 of them cancelled\n")
 
 
 def test_what_is_chosen_is_asked_for():
