@@ -1,9 +1,10 @@
 """Which rollout something belongs to, by what NeMo Gym writes into the body of a run and into its saved row."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
-from gym_failures import semconv
+from gym_failures import limits, semconv
+from gym_failures.text import wire_id
 
 Attributes = dict[str, str | int]
 
@@ -18,7 +19,8 @@ _EPISODE_ID: Final = "episode_id"
 def of_run(body: object) -> Attributes:
     """Return what the body of a run, or a row, says of its rollout, as attributes of a span; it may be nothing.
 
-    `body` is a mapping or a model: a run request, or an episode's. The id is made as NeMo Gym makes it.
+    `body` is a mapping or a model: a run request, or an episode's. The id is made as NeMo Gym makes it, and bounded as
+    `wire_id` does it, for a row as for a span. Numbers that no attribute can hold are left out.
     """
     attributes: Attributes = {}
     for key, name in (
@@ -27,18 +29,23 @@ def of_run(body: object) -> Attributes:
         (semconv.NEMO_GYM_ATTEMPT_INDEX, _ATTEMPT_INDEX),
     ):
         number = value_of(body, name)
-        if isinstance(number, int):
+        if _is_sent(number):
             attributes[key] = number
     episode = value_of(body, _EPISODE_ID)
     rollout_id: object = value_of(episode, "rollout_id")
     attempt = value_of(episode, "attempt")
-    if isinstance(attempt, int):
+    if _is_sent(attempt):
         attributes[semconv.NEMO_GYM_ATTEMPT_INDEX] = attempt
     rollout_id = rollout_id or value_of(body, _ROLLOUT_ID) or value_of(body, _CAPTURE_ID) or _of_indices(attributes)
     if isinstance(rollout_id, str):
         again = attributes.get(semconv.NEMO_GYM_ATTEMPT_INDEX)
-        attributes[semconv.NEMO_GYM_ROLLOUT_ID] = f"{rollout_id}-a{again}" if again else rollout_id
+        attributes[semconv.NEMO_GYM_ROLLOUT_ID] = wire_id(f"{rollout_id}-a{again}" if again else rollout_id)
     return attributes
+
+
+def _is_sent(number: object) -> TypeGuard[int]:
+    """Tell whether `number` is a whole one that an attribute can hold."""
+    return isinstance(number, int) and -(2**limits.OTLP_INTEGER_BITS) <= number < 2**limits.OTLP_INTEGER_BITS
 
 
 def value_of(source: object, name: str) -> Any:  # noqa: ANN401 - whatever a program has put there

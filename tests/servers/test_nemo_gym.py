@@ -8,14 +8,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from string import ascii_letters
 from types import SimpleNamespace
 
 import pytest
 from fastapi import FastAPI
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gym_failures import waiting
+from gym_failures import limits, waiting
 from gym_failures.config import Config
 from gym_failures.guard import _said
 from gym_failures.instrumentation import nemo_gym
@@ -233,6 +234,13 @@ ID, TASK, ROLLOUT, ATTEMPT = (
         ({"episode_id": {"rollout_id": "3-1", "attempt": 2}, "task": {}}, {ID: "3-1-a2", ATTEMPT: 2}),
         (SimpleNamespace(episode_id=SimpleNamespace(rollout_id="3-1", attempt=0)), {ID: "3-1", ATTEMPT: 0}),
         ({"_ng_task_index": 3}, {TASK: 3}),
+        (
+            {"_ng_task_index": 2**63 - 1, "_ng_rollout_index": -(2**63)},
+            {ID: f"{2**63 - 1}-{-(2**63)}", TASK: 2**63 - 1, ROLLOUT: -(2**63)},
+        ),
+        ({"_ng_task_index": 2**63, "_ng_rollout_index": 0, "_ng_attempt_index": 10**5_000}, {ROLLOUT: 0}),
+        ({"episode_id": {"rollout_id": "3-1", "attempt": -(2**63) - 1}}, {ID: "3-1"}),
+        ({"_ng_rollout_id": "a\ud800"}, {ID: "a\ufffd"}),
         ({"_ng_task_index": "3", "_ng_rollout_index": None}, {}),
         ({}, {}),
         (None, {}),
@@ -242,6 +250,17 @@ ID, TASK, ROLLOUT, ATTEMPT = (
 def test_the_rollout_of_a_run(body, attributes):
     """The body of a run names its rollout as NeMo Gym makes the id: by indices, by name, with the attempt after it."""
     assert identity.of_run(body) == attributes
+
+
+@given(st.text(ascii_letters, min_size=1, max_size=300), st.integers(1, 9))
+@example("r" * 1_000_000, 1)
+def test_a_long_id_of_a_rollout(rollout_id, attempt):
+    """An id of any length is bounded, in the same way in a path, in the body of a run and in a row, and kept apart."""
+    row = {"_ng_rollout_id": rollout_id, "_ng_attempt_index": attempt}
+    found, _ = identity.split_path(f"/ng-rollout/{rollout_id}-a{attempt}/verify")
+    assert identity.of_run(row)[ID] == found
+    assert len(found) <= limits.WIRE_ID_LENGTH
+    assert identity.of_run({**row, "_ng_attempt_index": attempt + 1})[ID] != found
 
 
 @pytest.mark.parametrize(

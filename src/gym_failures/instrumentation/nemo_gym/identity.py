@@ -6,6 +6,7 @@ from typing import Final
 from opentelemetry.trace import Span
 
 from gym_failures.rollout_ids import Attributes, of_run, value_of
+from gym_failures.text import wire_id
 
 __all__ = ["Attributes", "of_run", "split_path", "value_of", "write"]
 
@@ -16,11 +17,14 @@ _PREFIXED: Final = re.compile(r"/ng-rollout/([A-Za-z0-9][A-Za-z0-9._-]*)(?:/trai
 
 
 def split_path(path: str) -> tuple[str | None, str]:
-    """Return the rollout's id out of a request's path, None without one, and the path without it."""
+    """Return the rollout's id out of a request's path, None without one, and the path without it.
+
+    The id is bounded as in the rows, by `wire_id`.
+    """
     if not path.startswith(_PREFIX):  # as nearly always
         return None, path
     match = _PREFIXED.fullmatch(path)
-    return (None, path) if match is None else (match[1], match[2])
+    return (None, path) if match is None else (wire_id(match[1]), match[2])
 
 
 def write(span: Span, attributes: Attributes) -> None:
