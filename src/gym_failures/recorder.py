@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from opentelemetry import metrics, trace
 from opentelemetry.trace import Link, NonRecordingSpan, Span, StatusCode, TraceFlags
 
-from gym_failures import kinds, limits, selfmetrics, semconv
+from gym_failures import kinds, limits, provided, selfmetrics, semconv
 from gym_failures._version import __version__
 from gym_failures.attributes import to_attributes
 from gym_failures.config import Config, ConfigError
@@ -53,6 +53,8 @@ class FailureRecorder:
         Raises ConfigError when the environment holds a wrong value.
         """
         self.config = Config.from_env() if config is None else config
+        if tracer_provider is None:
+            tracer_provider = provided.tracer_provider()
         self.tracer = trace.get_tracer(semconv.SCOPE, __version__, tracer_provider)
         """What opens the spans of this package."""
         self.meter = selfmetrics.meter_of(meter_provider)

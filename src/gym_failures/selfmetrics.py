@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from opentelemetry import metrics
 
-from gym_failures import semconv
+from gym_failures import provided, semconv
 from gym_failures._version import __version__
 
 
@@ -47,10 +47,18 @@ class _Instruments:
 
 def meter_of(provider: metrics.MeterProvider | None) -> metrics.Meter:
     """Return this package's meter of `provider`; None takes the global one."""
-    return metrics.get_meter(semconv.SCOPE, __version__, provider)
+    return metrics.get_meter(semconv.SCOPE, __version__, provided.meter_provider() if provider is None else provider)
 
 
-_used = _Instruments(meter_of(None))
+_used: _Instruments | None = None
+
+
+def _instruments() -> _Instruments:
+    """Return what is counted with, made at its first use: whoever only imports this asks for no provider."""
+    global _used  # noqa: PLW0603 - one meter a process
+    if _used is None:
+        _used = _Instruments(meter_of(None))
+    return _used
 
 
 def say_by(meter: metrics.Meter) -> None:
@@ -61,7 +69,7 @@ def say_by(meter: metrics.Meter) -> None:
 
 def dropped(reason: Loss, count: int = 1) -> None:
     """Count `count` items lost for `reason`."""
-    _used.dropped.add(count, {semconv.METRIC_REASON: reason})
+    _instruments().dropped.add(count, {semconv.METRIC_REASON: reason})
 
 
 def internal_error(cause: str) -> None:
@@ -69,16 +77,16 @@ def internal_error(cause: str) -> None:
 
     A short constant of ours, and none of `Loss`: the one series tells both.
     """
-    _used.dropped.add(1, {semconv.METRIC_REASON: cause})
+    _instruments().dropped.add(1, {semconv.METRIC_REASON: cause})
 
 
 def decode_error(reason: str) -> None:
     """Count one refused report header; `reason` is a short constant of ours."""
-    _used.decode_errors.add(1, {semconv.METRIC_REASON: reason})
+    _instruments().decode_errors.add(1, {semconv.METRIC_REASON: reason})
 
 
 def header_written(size: int, *, was_cut: bool) -> None:
     """Record the size in bytes of one written header value, and whether something was left out."""
-    _used.header_size.record(size)
+    _instruments().header_size.record(size)
     if was_cut:
-        _used.header_cut.add(1)
+        _instruments().header_cut.add(1)

@@ -20,10 +20,16 @@ def set_up(resource: Resource, answers: Answers) -> Callable[[], object] | None:
 
     None where no exporter can be made, or the process has a MeterProvider of its own.
     """
-    readers = [_reader(answers.watch(one)) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
-    if not readers or _has_meters():
+    exporters = [answers.watch(one) for one in made("metrics", chosen("metrics", os.environ) or (), os.environ)]
+    if not exporters or _has_meters():
         return None
-    meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+    readers = [_reader(one) for one in exporters]
+    try:
+        meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
+    except Exception:
+        for reader in readers:
+            reader.shutdown()  # else it says again and again that it has no provider
+        raise
     metrics.set_meter_provider(meters)
     return meters.force_flush
 

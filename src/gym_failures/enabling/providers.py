@@ -6,20 +6,22 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from opentelemetry import trace
+from opentelemetry import metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 
-from gym_failures import limits, semconv
+from gym_failures import limits, provided, semconv
 from gym_failures._version import __version__
 from gym_failures.enabling.exporters import chosen, made, receivers
 from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.enabling.process import RUN_ID, Process
 from gym_failures.enabling.reticence import Reticence
 from gym_failures.enabling.span_file import SpanFile
+from gym_failures.guard import Guard
 
+_METERS: Final = Guard("meters")
 _GROUP: Final = "nemo-gym"
 """The service of which each server is a part, unless OTEL_SERVICE_NAME says another; NeMo Gym's own default."""
 _RUN_IDS: Final = ("NEMO_GYM_OTEL_RUN_ID", "NEMO_LENS_RUN_ID", "SLURM_JOB_ID", RUN_ID)
@@ -30,7 +32,7 @@ def somebody_has() -> bool:
     """Tell whether this process has a TracerProvider already, or is to have none."""
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return True
-    return not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
+    return not isinstance(provided.tracer_provider(), trace.ProxyTracerProvider)
 
 
 class _Reticent(SpanProcessor):
@@ -55,7 +57,10 @@ def set_up(process: Process, traces: str, reticence: Reticence) -> Flush:
     """
     resource = resource_of(process, os.environ)
     answers = Answers()
-    parts: list[Callable[[], object]] = []
+    flush_meters = None
+    with _METERS:  # Without counts there still are spans to send.
+        flush_meters = _set_up_meters(resource, answers)
+    parts: list[Callable[[], object]] = [] if flush_meters is None else [flush_meters]
     processors = [*_processors(process, traces, answers)]
     if processors:  # else nobody would see a span, and what is on it would be written nowhere
         # What ends the SDK's providers at exit waits for a receiver that is not there.
@@ -64,15 +69,21 @@ def set_up(process: Process, traces: str, reticence: Reticence) -> Flush:
             tracers.add_span_processor(processor)
         trace.set_tracer_provider(tracers)
         parts.append(tracers.force_flush)
-    if chosen("metrics", os.environ):
-        from gym_failures.enabling import meters  # noqa: PLC0415 - takes as long to import as all else here
-
-        flush_meters = meters.set_up(resource, answers)
-        if flush_meters is not None:
-            parts.append(flush_meters)
     flush = Flush(parts, answers=answers, receivers=receivers(os.environ))
     atexit.register(flush.at_exit)
     return flush
+
+
+def _set_up_meters(resource: Resource, answers: Answers) -> Callable[[], object] | None:
+    if provided.has_no_meters():
+        # What the SDK counts of its own spans it asks the API for, which would fail.
+        metrics.set_meter_provider(provided.meter_provider())
+        return None
+    if not chosen("metrics", os.environ):
+        return None
+    from gym_failures.enabling import meters  # noqa: PLC0415 - takes as long to import as all else here
+
+    return meters.set_up(resource, answers)
 
 
 def _processors(process: Process, traces: str, answers: Answers) -> Iterator[SpanProcessor]:

@@ -15,7 +15,7 @@ from opentelemetry.trace import NonRecordingSpan, Span, Status, StatusCode
 from opentelemetry.util._decorator import _agnosticcontextmanager
 from opentelemetry.util.types import Attributes
 
-from gym_failures import limits
+from gym_failures import limits, provided
 from gym_failures.classify import classify
 from gym_failures.config import Config
 from gym_failures.guard import Guard
@@ -75,8 +75,10 @@ class ReticentProvider(trace.TracerProvider):
         self._reticence: Final = reticence
 
     def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:  # noqa: ANN401 - as the version of the API has it
-        """Return a tracer of the global provider, also of one that is set later."""
-        return _ReticentTracer(trace.get_tracer_provider().get_tracer(*args, **kwargs), self._reticence)
+        """Return a tracer of the global provider, also of one that is set later; one without spans if that fails."""
+        with _GUARD:
+            return _ReticentTracer(provided.tracer_provider().get_tracer(*args, **kwargs), self._reticence)
+        return trace.NoOpTracer()
 
 
 class _ReticentTracer(trace.Tracer):

@@ -6,7 +6,9 @@ from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from gym_failures import provided
 from gym_failures.config import Config
+from gym_failures.enabling import patterns
 from gym_failures.enabling.once import Once
 from gym_failures.enabling.process import Process
 from gym_failures.guard import Guard, warn_once
@@ -63,7 +65,12 @@ class Tracing:
             from opentelemetry.instrumentation.fastapi import FastAPIInstrumentor  # noqa: PLC0415 - where it is needed
 
             # A span for each message of a request says nothing of failures, and costs as much as the request's.
-            FastAPIInstrumentor.instrument_app(app, exclude_spans=["receive", "send"], tracer_provider=self._provider())
+            FastAPIInstrumentor.instrument_app(
+                app,
+                exclude_spans=["receive", "send"],
+                tracer_provider=self._provider(),
+                meter_provider=provided.meter_provider(),
+            )
 
     def before_a_span(self) -> None:
         """See to it that a span which is opened now is a real one, and what is observed in it written as chosen."""
@@ -103,7 +110,7 @@ class Tracing:
 
         instrumentor = AioHttpClientInstrumentor()
         if not instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.instrument(tracer_provider=self._provider())
+            instrumentor.instrument(tracer_provider=self._provider(), meter_provider=provided.meter_provider())
 
     def _set_up(self) -> None:
         if find_spec("opentelemetry.sdk") is None:
@@ -116,7 +123,7 @@ class Tracing:
 
 
 def _is_left_out(instrumentation: str) -> bool:
-    """Tell whether an instrumentation of OpenTelemetry is unwanted, or not installed."""
+    """Tell whether an instrumentation of OpenTelemetry is unwanted, not installed, or would fail."""
     if find_spec("opentelemetry.instrumentation") is None:
         return True
     unwanted = os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").replace(" ", "").split(",")
@@ -129,4 +136,13 @@ def _is_left_out(instrumentation: str) -> bool:
             "opentelemetry-instrumentation-%s is not installed: failures have no spans of it to be on",
             instrumentation.replace("_", "-"),
         )
-    return missing
+        return True
+    wrong = patterns.unusable(instrumentation, os.environ)
+    if wrong is not None:
+        warn_once(
+            f"instrumentation:{instrumentation}",
+            "%s is no list of regular expressions: opentelemetry-instrumentation-%s is left out, and its spans with it",
+            wrong,
+            instrumentation.replace("_", "-"),
+        )
+    return wrong is not None
