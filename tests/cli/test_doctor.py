@@ -168,6 +168,14 @@ CASES = {
         {"OTEL_PROPAGATORS": ["problem"]},
     ),
     "ours": ({"OTEL_PROPAGATORS": "tracecontext,baggage,gym_failures"}, {}),
+    "a provider that is not there": (
+        {"OTEL_PYTHON_TRACER_PROVIDER": "nobodys", "OTEL_PYTHON_METER_PROVIDER": "sdk_meter_provider"},
+        {"OTEL_PYTHON_TRACER_PROVIDER": ["problem"]},
+    ),
+    "a pattern that is none": (
+        {"OTEL_PYTHON_EXCLUDED_URLS": "((", "OTEL_PYTHON_FASTAPI_EXCLUDED_URLS": "health,.*"},
+        {"OTEL_PYTHON_EXCLUDED_URLS": ["problem"]},
+    ),
     "spans go nowhere": ({"OTEL_TRACES_EXPORTER": "none"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),
     "counts go nowhere": ({"OTEL_METRICS_EXPORTER": "none"}, {"OTEL_METRICS_EXPORTER": ["warning"]}),
     "an exporter that is not there": ({"OTEL_TRACES_EXPORTER": "zipkin"}, {"OTEL_TRACES_EXPORTER": ["problem"]}),

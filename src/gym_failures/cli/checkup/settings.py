@@ -10,6 +10,8 @@ from gym_failures.accepted import DEFAULT, EVERYONE, NOBODY
 from gym_failures.cli.checkup.finding import Finding, ok, problem, warning
 from gym_failures.cli.checkup.span_limits import span_limits
 from gym_failures.config import ENVIRONMENT_PREFIX, VARIABLES, Config, ConfigError
+from gym_failures.enabling.patterns import VARIABLES as PATTERNS
+from gym_failures.enabling.patterns import unusable
 from gym_failures.enabling.process import Process
 from gym_failures.kinds import FailureBoundary
 
@@ -29,6 +31,8 @@ def settings(environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from span_limits(said)
     yield from _sampler(said)
     yield from _propagators(said)
+    yield from _providers(said)
+    yield from _patterns(said)
 
 
 def _own(said: Mapping[str, str]) -> Iterator[Finding]:
@@ -122,3 +126,17 @@ def _propagators(said: Mapping[str, str]) -> Iterator[Finding]:
             yield problem(
                 _PROPAGATORS, f"names {name}, which is not installed; OpenTelemetry refuses to start", "take it out"
             )
+
+
+def _providers(said: Mapping[str, str]) -> Iterator[Finding]:
+    for provider, what in (("tracer", "spans"), ("meter", "counts")):
+        variable = f"OTEL_PYTHON_{provider.upper()}_PROVIDER"
+        name = said.get(variable)
+        if name and not entry_points(group=f"opentelemetry_{provider}_provider", name=name):
+            yield problem(variable, f"names {name}, which is not installed: {what} may go nowhere", "take it out")
+
+
+def _patterns(said: Mapping[str, str]) -> Iterator[Finding]:
+    for variable in dict.fromkeys(unusable(instrumentation, said) for instrumentation in PATTERNS):
+        if variable is not None:
+            yield problem(variable, "holds a pattern that cannot be read: requests have no spans", "mend the pattern")
