@@ -134,14 +134,17 @@ class FailureRecorder:
         """
         if not span.is_recording():
             return
-        attributes: dict[str, str | bool] = {}
-        if event.failure_kind != kinds.CANCELLED:
+        kind = event.failure_kind
+        attributes: dict[str, str | bool] = {
+            semconv.FAILURE_ID: event.event_id,
+            semconv.FAILURE_KIND: kind,
+            semconv.FAILURE_BOUNDARY: event.boundary._value_,
+        }
+        if kind != kinds.CANCELLED:
             span.set_status(StatusCode.ERROR)
             if _is_ours(span):
-                attributes[semconv.ERROR_TYPE] = self._label(event.failure_kind)
-        attributes[semconv.FAILURE_ID] = event.event_id
-        attributes[semconv.FAILURE_KIND] = event.failure_kind
-        attributes[semconv.FAILURE_BOUNDARY] = event.boundary._value_
+                # First, so that where a span takes few attributes the last ones that it got are those of the failure.
+                attributes = {semconv.ERROR_TYPE: self._label(kind), **attributes}
         if omitted:
             attributes[semconv.FAILURE_OMITTED] = True
         span.set_attributes(attributes)
@@ -264,7 +267,10 @@ def say_omitted(span: Span) -> None:
 
 def _is_ours(span: Span) -> bool:
     """Tell whether this package opened a span; only the SDK's own can be asked."""
-    return getattr(getattr(span, "instrumentation_scope", None), "name", None) == semconv.SCOPE
+    try:
+        return bool(span.instrumentation_scope.name == semconv.SCOPE)  # type: ignore[attr-defined]  # so it is asked
+    except AttributeError:
+        return False
 
 
 def _rollout_of(span: Span | None) -> str | None:
