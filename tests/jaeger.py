@@ -1,10 +1,11 @@
 """A small server that answers searches as Jaeger's query API does: any traces of a range, up to a limit."""
 
 import json
-import threading
 import urllib.parse
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.answering import answering
 
 
 def trace(number, *, service="agent", event_id="f", kind="cancelled", start=None):
@@ -94,15 +95,5 @@ def served(*traces):
             self.end_headers()
             self.wfile.write(text.encode())
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        store.url = f"http://127.0.0.1:{server.server_port}"
-        try:
-            yield store
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as store.url:
+        yield store

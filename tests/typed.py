@@ -6,10 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from gym_failures import semconv
@@ -19,6 +18,7 @@ from gym_failures.kinds import FailureBoundary
 from gym_failures.records import FailureReport
 from gym_failures.rows import with_failures
 from tests import jaeger
+from tests.answering import answering
 from tests.grpc import peer
 from tests.spans import failure, server, told
 from tests.stored import as_line
@@ -123,14 +123,5 @@ def _taking(path):
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{running.server_port}"
-        finally:
-            running.shutdown()
-            thread.join()
+    with answering(Handler) as url:
+        yield url

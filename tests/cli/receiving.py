@@ -1,10 +1,10 @@
 """What takes OTLP over HTTP in place of a Collector, and answers as it is told."""
 
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from gym_failures.reading.otlp_json import parse
+from tests.answering import answering
 
 
 class Receiver:
@@ -38,15 +38,5 @@ def receiving():
             self.end_headers()
             self.wfile.write(answer)
 
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        receiver.url = f"http://127.0.0.1:{running.server_port}"
-        try:
-            yield receiver
-        finally:
-            running.shutdown()
-            thread.join()
+    with answering(Handler) as receiver.url:
+        yield receiver

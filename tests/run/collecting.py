@@ -1,12 +1,13 @@
 """What takes OTLP over HTTP in place of a Collector, and keeps it."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.answering import answering
 
 
 class Taken:
@@ -41,15 +42,5 @@ def collecting() -> Iterator[Taken]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        taken.endpoint = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield taken
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering(Handler) as taken.endpoint:
+        yield taken
