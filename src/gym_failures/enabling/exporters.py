@@ -62,6 +62,11 @@ def exporter_name(name: str, signal: str, environ: Mapping[str, str]) -> str:
     return _protocol(signal, environ) if name == "otlp" else name
 
 
+def delay(variable: str, otherwise: float, environ: Mapping[str, str]) -> float | None:
+    """Return how long the SDK is to wait before it sends; None where a variable says it, which the SDK reads itself."""
+    return None if environ.get(variable, "").strip() else otherwise
+
+
 def receivers(environ: Mapping[str, str]) -> set[tuple[str, int]]:
     """Return the hosts and ports of the endpoints that are named; what is none is left to the exporters."""
     return {found for signal in ("", "TRACES_", "METRICS_") if (found := _receiver(signal, environ))}

@@ -10,7 +10,7 @@ from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetr
 from opentelemetry.sdk.resources import Resource
 
 from gym_failures import limits
-from gym_failures.enabling.exporters import chosen, made
+from gym_failures.enabling.exporters import chosen, delay, made
 from gym_failures.enabling.flushing import Answers
 from gym_failures.guard import warn_once
 
@@ -37,12 +37,8 @@ def set_up(resource: Resource, answers: Answers) -> Callable[[], object] | None:
 def _reader(exporter: Any) -> MetricReader:  # noqa: ANN401 - what an entry point names
     if isinstance(exporter, MetricReader):
         return exporter
-    return PeriodicExportingMetricReader(exporter, export_interval_millis=_delay())
-
-
-def _delay() -> float | None:
-    """Return after how many milliseconds counts are sent; None leaves it to the SDK, which reads the variable."""
-    return None if os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "").strip() else limits.METRICS_DELAY
+    interval = delay("OTEL_METRIC_EXPORT_INTERVAL", limits.METRICS_DELAY, os.environ)
+    return PeriodicExportingMetricReader(exporter, export_interval_millis=interval)
 
 
 def _has_meters() -> bool:

@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 
 from gym_failures import limits, provided, semconv
 from gym_failures._version import __version__
-from gym_failures.enabling.exporters import chosen, made, receivers
+from gym_failures.enabling.exporters import chosen, delay, made, receivers
 from gym_failures.enabling.flushing import Answers, Flush
 from gym_failures.enabling.process import RUN_ID, Process
 from gym_failures.enabling.reticence import Reticence
@@ -91,8 +91,9 @@ def _processors(process: Process, traces: str, answers: Answers) -> Iterator[Spa
     if names is None:
         yield SimpleSpanProcessor(SpanFile(traces, process.name or _GROUP))
         return
+    wait = delay("OTEL_BSP_SCHEDULE_DELAY", limits.EXPORT_DELAY, os.environ)
     for exporter in made("traces", names, os.environ):
-        yield BatchSpanProcessor(answers.watch(exporter), schedule_delay_millis=_delay())
+        yield BatchSpanProcessor(answers.watch(exporter), schedule_delay_millis=wait)
 
 
 def resource_of(process: Process, environ: Mapping[str, str]) -> Resource:
@@ -123,8 +124,3 @@ def _named_apart(environ: Mapping[str, str]) -> bool:
     """Tell whether each server is a service of its own, by NeMo Gym's switch."""
     switch = environ.get("NEMO_GYM_OTEL_SERVICE_NAME_PER_SERVER", "").strip().lower()
     return switch in {"", "1", "true", "yes", "on"}
-
-
-def _delay() -> float | None:
-    """Return after how many milliseconds a batch is sent; None leaves it to the SDK, which reads the variable."""
-    return None if os.environ.get("OTEL_BSP_SCHEDULE_DELAY", "").strip() else limits.EXPORT_DELAY
